@@ -4,8 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "common/check.h"
 #include "fmt/format.h"
+
+#include "common/check.h"
 
 namespace mainstay {
 namespace {
@@ -88,7 +89,9 @@ MetricRegistry::Instrument& MetricRegistry::Find(std::string_view name,
   return family->second.by_labels[RenderLabels(labels)];
 }
 
-Counter& MetricRegistry::AddCounter(std::string_view name, std::string_view help, MetricLabels labels) {
+Counter& MetricRegistry::AddCounter(std::string_view name,
+                                    std::string_view help,
+                                    MetricLabels labels) {
   MutexLock lock(mu_);
   Instrument& at = Find(name, help, Type::kCounter, labels);
   if (at.counter == nullptr) {
@@ -156,14 +159,19 @@ std::string MetricRegistry::RenderText() const {
           below += h.buckets_[i].load(std::memory_order_relaxed);
           const double bound =
               i < h.bounds_.size() ? h.bounds_[i] : std::numeric_limits<double>::infinity();
-          out += fmt::format("{}_bucket{} {}\n", name, Braced(labels, "le=\"" + Number(bound) + "\""), below);
+          out += fmt::format("{}_bucket{} {}\n", name,
+                             Braced(labels, "le=\"" + Number(bound) + "\""), below);
         }
         // The count of a scrape is its +Inf bucket, so that the two agree while others observe.
         out += fmt::format("{}_sum{} {}\n{}_count{} {}\n", name, Braced(labels),
-                           Number(h.sum_.load(std::memory_order_relaxed)), name, Braced(labels), below);
+                           Number(h.sum_.load(std::memory_order_relaxed)), name, Braced(labels),
+                           below);
         continue;
       }
-      const double value = at.read ? at.read() : at.counter ? at.counter->value() : at.gauge ? at.gauge->value() : 0;
+      const double value = at.read      ? at.read()
+                           : at.counter ? at.counter->value()
+                           : at.gauge   ? at.gauge->value()
+                                        : 0;
       out += fmt::format("{}{} {}\n", name, Braced(labels), Number(value));
     }
   }

@@ -116,7 +116,8 @@ TEST(MetricsTest, TextFormat) {
   registry.AddHistogram("a_seconds", "times", {0.5, 1}).Observe(0.7);
   EXPECT_EQ(registry.RenderText(),
             "# HELP a_seconds times\n# TYPE a_seconds histogram\n"
-            "a_seconds_bucket{le=\"0.5\"} 0\na_seconds_bucket{le=\"1\"} 1\na_seconds_bucket{le=\"+Inf\"} 1\n"
+            "a_seconds_bucket{le=\"0.5\"} 0\na_seconds_bucket{le=\"1\"} "
+            "1\na_seconds_bucket{le=\"+Inf\"} 1\n"
             "a_seconds_sum 0.7\na_seconds_count 1\n"
             "# HELP b_total counts\n# TYPE b_total counter\nb_total{x=\"1\"} 2\n");
 }
