@@ -33,7 +33,8 @@ std::string RenderLabels(const MetricLabels& labels) {
   return out;
 }
 
-// As Go's strconv 'g' with the shortest digits.
+// As Go's strconv 'g' with the shortest digits: plain from 1e-4 up to below 1e+06, with an exponent
+// elsewhere.
 std::string Number(double v) {
   if (std::isinf(v)) {
     return v > 0 ? "+Inf" : "-Inf";
@@ -41,10 +42,21 @@ std::string Number(double v) {
   if (std::isnan(v)) {
     return "NaN";
   }
-  if (v == std::floor(v) && std::fabs(v) < 1e15) {
-    return fmt::format("{}", static_cast<int64_t>(v));
+  if (v == 0) {
+    return "0";
   }
-  return fmt::format("{}", v);
+  const double magnitude = std::floor(std::log10(std::fabs(v)));
+  if (magnitude >= -4 && magnitude < 6) {
+    return v == std::floor(v) ? fmt::format("{}", static_cast<int64_t>(v)) : fmt::format("{}", v);
+  }
+  // The shortest digits that read back as v, in exponent form.
+  for (int digits = 0; digits < 17; ++digits) {
+    std::string text = fmt::format("{:.{}e}", v, digits);
+    if (std::stod(text) == v) {
+      return text;
+    }
+  }
+  return fmt::format("{:.17e}", v);
 }
 
 std::string Braced(const std::string& labels, const std::string& extra = {}) {

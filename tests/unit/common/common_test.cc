@@ -122,6 +122,23 @@ TEST(MetricsTest, TextFormat) {
             "# HELP b_total counts\n# TYPE b_total counter\nb_total{x=\"1\"} 2\n");
 }
 
+TEST(MetricsTest, NumbersAsPrometheusPrintsThem) {
+  MetricRegistry registry;
+  Gauge& gauge = registry.AddGauge("g", "h");
+  for (const auto& [value, text] :
+       std::vector<std::pair<double, std::string>>{{2147483648.0, "2.147483648e+09"},
+                                                   {999999, "999999"},
+                                                   {1e6, "1e+06"},
+                                                   {-1, "-1"},
+                                                   {0.25, "0.25"},
+                                                   {0.0001, "0.0001"},
+                                                   {0.00001, "1e-05"},
+                                                   {0, "0"}}) {
+    gauge.Set(value);
+    EXPECT_THAT(registry.RenderText(), testing::EndsWith("\ng " + text + "\n"));
+  }
+}
+
 TEST(BoundedQueueTest, RefusesWhenFullAndKeepsOrder) {
   using Result = BoundedQueue<int>::PushResult;
   BoundedQueue<int> queue(2);
