@@ -24,7 +24,7 @@ int64_t MinuteOf(MonoTime t) {
 }
 
 // Runs until `end`; revision = minute + 1000; leader from minute `leads_from` on.
-std::vector<Compaction> Run(const Options& options, MonoTime end, int64_t leads_from = 0) {
+std::vector<Compaction> RunClock(const Options& options, MonoTime end, int64_t leads_from = 0) {
   std::vector<Compaction> out;
   AutoCompactor compactor(options, MonoTime{0});
   for (MonoTime now{0}; now <= end; now = compactor.next_tick()) {
@@ -48,7 +48,7 @@ Options Periodic(std::chrono::nanoseconds retention) {
 }
 
 TEST(AutoCompactorTest, LongPeriodWaitsItOutThenGoesHourly) {
-  const auto got = Run(Periodic(hours(10)), hours(13));
+  const auto got = RunClock(Periodic(hours(10)), hours(13));
   ASSERT_GE(got.size(), 4u);
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].minute, 600 + 60 * static_cast<int64_t>(i));
@@ -58,7 +58,7 @@ TEST(AutoCompactorTest, LongPeriodWaitsItOutThenGoesHourly) {
 }
 
 TEST(AutoCompactorTest, ShortPeriodCompactsEveryPeriod) {
-  const auto got = Run(Periodic(minutes(10)), minutes(45));
+  const auto got = RunClock(Periodic(minutes(10)), minutes(45));
   ASSERT_EQ(got.size(), 4u);
   EXPECT_EQ(got[0], (Compaction{10, 1000}));
   EXPECT_EQ(got[1].minute, 20);
@@ -66,7 +66,7 @@ TEST(AutoCompactorTest, ShortPeriodCompactsEveryPeriod) {
 }
 
 TEST(AutoCompactorTest, NewLeaderHasAFullWindow) {
-  const auto got = Run(Periodic(minutes(10)), minutes(33), 32);
+  const auto got = RunClock(Periodic(minutes(10)), minutes(33), 32);
   ASSERT_FALSE(got.empty());
   EXPECT_EQ(got[0].minute, 32);
   EXPECT_GE(got[0].revision, 1020);
@@ -101,14 +101,14 @@ TEST(AutoCompactorTest, RevisionModeKeepsThatMany) {
   Options o;
   o.auto_compaction_mode = AutoCompactionMode::kRevision;
   o.auto_compaction_revisions = 1003;
-  const auto got = Run(o, minutes(20));
+  const auto got = RunClock(o, minutes(20));
   // Minute 5: 1005 - 1003 = 2; minute 10: 7; ...
   const std::vector<Compaction> want = {{5, 2}, {10, 7}, {15, 12}, {20, 17}};
   EXPECT_EQ(got, want);
 }
 
 TEST(AutoCompactorTest, ZeroRetentionIsOff) {
-  EXPECT_TRUE(Run(Periodic(minutes(0)), hours(5)).empty());
+  EXPECT_TRUE(RunClock(Periodic(minutes(0)), hours(5)).empty());
   AutoCompactor off(Options{}, MonoTime{0});
   EXPECT_EQ(off.next_tick(), kNever);
 }
