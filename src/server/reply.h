@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/types.h"
 #include "mvcc/request.h"
+#include "server/reply_to.h"
 
 namespace mainstay::server {
 
@@ -83,14 +84,6 @@ class ReplySink {
   virtual void Deliver(uint64_t a, uint64_t b, Reply&& reply) = 0;
   // No more answers of this batch: wake whoever waits, once.
   virtual void Flush() = 0;
-};
-
-// Where an answer goes. `sink` null = nobody waits. Whoever owns `sink` keeps it alive until
-// Server::Stop() returned.
-struct ReplyTo {
-  ReplySink* sink = nullptr;
-  uint64_t a = 0;
-  uint64_t b = 0;
 };
 
 }  // namespace mainstay::server

@@ -15,7 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "env/clock.h"
-#include "server/reply.h"
+#include "server/reply_to.h"
 
 namespace mainstay::server {
 
