@@ -1,4 +1,5 @@
-// BoundedQueue: many threads push, one drains all at once. Every border between threads is one of these.
+// BoundedQueue: many threads push, one drains all at once. Every border between threads is one of
+// these.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +12,15 @@
 namespace mainstay {
 
 // Threads  TryPush(): any. PopAll(): the one consumer.
-// Limits   `count_max` items. What a producer does when the queue is full is said where the queue is declared.
+// Limits   `count_max` items. What a producer does when the queue is full is said where the queue
+// is declared.
 template <class T>
 class BoundedQueue {
  public:
   enum class PushResult {
-    kFull,            // the item was not taken and is unchanged
-    kPushed,          // taken; the consumer has been told of earlier items that it has not drained yet
-    kPushedFirst,     // taken, and the queue was empty: wake the consumer
+    kFull,         // the item was not taken and is unchanged
+    kPushed,       // taken; the consumer has been told of earlier items that it has not drained yet
+    kPushedFirst,  // taken, and the queue was empty: wake the consumer
   };
   explicit BoundedQueue(size_t count_max) : count_max_(count_max) {}
 
@@ -30,13 +32,15 @@ class BoundedQueue {
     items_.push_back(std::move(item));
     return items_.size() == 1 ? PushResult::kPushedFirst : PushResult::kPushed;
   }
-  // For items whose number is bounded elsewhere (a reply to a request that was admitted): never refuses.
+  // For items whose number is bounded elsewhere (a reply to a request that was admitted): never
+  // refuses.
   PushResult Push(T&& item) {
     MutexLock lock(mu_);
     items_.push_back(std::move(item));
     return items_.size() == 1 ? PushResult::kPushedFirst : PushResult::kPushed;
   }
-  // Moves everything into `out`, whose old content is cleared and whose capacity is reused. True if any.
+  // Moves everything into `out`, whose old content is cleared and whose capacity is reused. True if
+  // any.
   bool PopAll(std::vector<T>* out) {
     out->clear();
     MutexLock lock(mu_);
