@@ -2,7 +2,9 @@
 // these.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -38,6 +40,32 @@ class BoundedQueue {
     MutexLock lock(mu_);
     items_.push_back(std::move(item));
     return items_.size() == 1 ? PushResult::kPushedFirst : PushResult::kPushed;
+  }
+  // Takes items from the front of `items` as long as they fit: one lock for what came together.
+  // Those not taken stay unchanged. `*first` says whether the queue was empty: wake the consumer.
+  [[nodiscard]] size_t TryPushSome(std::span<T> items, bool* first) {
+    MutexLock lock(mu_);
+    *first = items_.empty();
+    const size_t room = count_max_ - std::min(count_max_, items_.size());
+    const size_t taken = std::min(room, items.size());
+    for (size_t i = 0; i < taken; ++i) {
+      items_.push_back(std::move(items[i]));
+    }
+    return taken;
+  }
+  // Push() of all of them in one go; `items` is empty afterwards.
+  PushResult PushAll(std::vector<T>* items) {
+    MutexLock lock(mu_);
+    const bool first = items_.empty();
+    if (first) {
+      items_.swap(*items);
+    } else {
+      for (T& item : *items) {
+        items_.push_back(std::move(item));
+      }
+    }
+    items->clear();
+    return first ? PushResult::kPushedFirst : PushResult::kPushed;
   }
   // Moves everything into `out`, whose old content is cleared and whose capacity is reused. True if
   // any.

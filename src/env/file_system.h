@@ -58,6 +58,11 @@ class FileSystem {
   // Names, sorted, without "." and "..".
   virtual StatusOr<std::vector<std::string>> List(const std::string& dir) = 0;
   virtual bool Exists(const std::string& path) = 0;
+  // Permission bits (0700, ...). A file system without them says 0700; so does one that cannot tell.
+  virtual uint32_t Permissions(const std::string& path) {
+    (void)path;
+    return 0700;
+  }
   // Makes creations, renames and removals in `dir` durable.
   virtual Status SyncDir(const std::string& dir) = 0;
   // Exclusive advisory lock on a file that exists or is created; Unavailable if another process

@@ -147,6 +147,10 @@ class Posix : public FileSystem {
     std::sort(names.begin(), names.end());
     return names;
   }
+  uint32_t Permissions(const std::string& path) override {
+    struct stat info {};
+    return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0700;
+  }
   bool Exists(const std::string& path) override { return ::access(path.c_str(), F_OK) == 0; }
   Status SyncDir(const std::string& dir) override {
     const int fd = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
