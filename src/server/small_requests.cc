@@ -51,19 +51,6 @@ std::optional<std::vector<lease::Checkpoint>> DecodeLeaseCheckpoint(std::string_
   return r.ok() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-std::optional<CompactionRequest> DecodeCompaction(std::string_view bytes) {
-  CompactionRequest out;
-  WireReader r(bytes);
-  while (r.Next()) {
-    if (r.field() == 1) {
-      out.revision = r.i64();
-    } else if (r.field() == 2) {
-      out.physical = r.varint() != 0;
-    }
-  }
-  return r.ok() ? std::optional(out) : std::nullopt;
-}
-
 std::optional<AlarmRequest> DecodeAlarm(std::string_view bytes) {
   AlarmRequest out;
   WireReader r(bytes);

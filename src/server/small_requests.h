@@ -25,12 +25,6 @@ std::optional<LeaseGrantRequest> DecodeLeaseGrant(std::string_view bytes);
 std::optional<LeaseId> DecodeLeaseRevoke(std::string_view bytes);
 std::optional<std::vector<lease::Checkpoint>> DecodeLeaseCheckpoint(std::string_view bytes);
 
-struct CompactionRequest {
-  int64_t revision = 0;
-  bool physical = false;
-};
-std::optional<CompactionRequest> DecodeCompaction(std::string_view bytes);
-
 struct AlarmRequest {
   enum class Action : uint8_t { kGet = 0, kActivate = 1, kDeactivate = 2 };
   Action action = Action::kGet;
