@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+
 #include "common/types.h"
 
 namespace mainstay::lease {
@@ -32,7 +33,8 @@ class Deadlines {
   bool empty() const { return slots_.empty(); }
 
  private:
-  absl::btree_map<int64_t, std::vector<Entry>> slots_;  // by border, in slots since the clock's start
+  absl::btree_map<int64_t, std::vector<Entry>>
+      slots_;  // by border, in slots since the clock's start
 };
 
 }  // namespace mainstay::lease

@@ -107,7 +107,9 @@ int64_t Lessor::EffectiveTtl(int64_t ttl_seconds) const {
   return std::max(ttl_seconds, state_->options.min_ttl_seconds);
 }
 
-ErrorOr<int64_t> Lessor::Grant(LeaseId id, int64_t ttl_seconds, Time now,
+ErrorOr<int64_t> Lessor::Grant(LeaseId id,
+                               int64_t ttl_seconds,
+                               Time now,
                                backend::WriteBatch& batch) {
   MS_CHECK_NE(id.value(), 0);
   if (ttl_seconds > kTtlMaxSeconds) {
@@ -172,7 +174,9 @@ void Lessor::Reattach(std::string_view key, LeaseId from, LeaseId to) {
   }
 }
 
-void Lessor::ApplyCheckpoints(const std::vector<Checkpoint>& checkpoints, bool persist, Time now,
+void Lessor::ApplyCheckpoints(const std::vector<Checkpoint>& checkpoints,
+                              bool persist,
+                              Time now,
                               backend::WriteBatch& batch) {
   MutexLock lock(state_->mu);
   for (const Checkpoint& checkpoint : checkpoints) {
@@ -195,7 +199,9 @@ bool Lessor::Exists(LeaseId id) const {
   return state_->Find(id) != nullptr;
 }
 
-std::optional<TimeToLive> Lessor::GetTimeToLive(LeaseId id, bool with_keys, Time now,
+std::optional<TimeToLive> Lessor::GetTimeToLive(LeaseId id,
+                                                bool with_keys,
+                                                Time now,
                                                 bool* primary) const {
   MutexLock lock(state_->mu);
   *primary = state_->term.has_value();

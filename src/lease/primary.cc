@@ -69,7 +69,8 @@ void Lessor::Promote(Term term, Time extend, Time now) {
   }
   std::sort(deadlines.begin(), deadlines.end());
   // Leases that piled up while nobody led must not eat the whole revoke rate when they end.
-  Spread(&deadlines, static_cast<size_t>(std::max(1, state_->options.revokes_per_second_max * 3 / 4)));
+  Spread(&deadlines,
+         static_cast<size_t>(std::max(1, state_->options.revokes_per_second_max * 3 / 4)));
   for (const auto& [deadline, id] : deadlines) {
     Lease& lease = *state_->Find(id);
     state_->Arm(id, lease, deadline);

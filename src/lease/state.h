@@ -8,6 +8,7 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+
 #include "common/metrics.h"
 #include "common/mutex.h"
 #include "lease/deadlines.h"

@@ -4,10 +4,11 @@
 #include <charconv>
 #include <utility>
 
+#include "fmt/format.h"
+
 #include "common/check.h"
 #include "common/coding.h"
 #include "common/log.h"
-#include "fmt/format.h"
 #include "membership/json.h"
 #include "membership/rows.h"
 
@@ -61,7 +62,9 @@ bool SharesPeerUrl(const View& view, MemberId except, const std::vector<std::str
   return false;
 }
 
-Error ValidateAdd(const View& view, const Change& change, const ChangeContext& context,
+Error ValidateAdd(const View& view,
+                  const Change& change,
+                  const ChangeContext& context,
                   int learners_max) {
   const Member* existing = view.Find(change.id);
   if (context.is_promote) {
@@ -83,7 +86,9 @@ Error ValidateAdd(const View& view, const Change& change, const ChangeContext& c
   return Error::kOk;
 }
 
-size_t Quorum(size_t voters) { return voters / 2 + 1; }
+size_t Quorum(size_t voters) {
+  return voters / 2 + 1;
+}
 
 size_t Started(const View& view, const std::vector<MemberId>& ids) {
   return static_cast<size_t>(std::count_if(
@@ -231,7 +236,9 @@ void Cluster::Apply(const Change& change, backend::WriteBatch& batch) {
   Publish(std::move(next));
 }
 
-Error Cluster::SetAttributes(MemberId id, std::string name, std::vector<std::string> client_urls,
+Error Cluster::SetAttributes(MemberId id,
+                             std::string name,
+                             std::vector<std::string> client_urls,
                              backend::WriteBatch& batch) {
   View next = *view();
   const auto at = next.members.find(id);

@@ -29,7 +29,7 @@ void AppendUtf8(std::string* out, uint32_t c) {
 size_t Utf8Length(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
   const uint8_t first = byte(0);
-  const size_t length = first < 0x80             ? 1
+  const size_t length = first < 0x80                    ? 1
                         : first >= 0xC2 && first < 0xE0 ? 2
                         : first >= 0xE0 && first < 0xF0 ? 3
                         : first >= 0xF0 && first < 0xF5 ? 4
@@ -50,8 +50,12 @@ size_t Utf8Length(std::string_view s) {
   return length;
 }
 
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsBlank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 }  // namespace
 
@@ -103,7 +107,7 @@ bool JsonReader::Hex4(uint32_t* out) {
   *out = 0;
   for (int i = 0; i < 4; ++i) {
     const char c = *at_++;
-    const int digit = IsDigit(c)               ? c - '0'
+    const int digit = IsDigit(c)             ? c - '0'
                       : c >= 'a' && c <= 'f' ? c - 'a' + 10
                       : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                              : -1;
@@ -211,11 +215,14 @@ bool JsonReader::Strings(std::vector<std::string>* out) {
   return Take(']') || Fail();
 }
 
-bool JsonReader::Skip() { return SkipNested(kDepthMax); }
+bool JsonReader::Skip() {
+  return SkipNested(kDepthMax);
+}
 
 bool JsonReader::SkipNumber() {
   const char* start = at_;
-  while (at_ != end_ && (IsDigit(*at_) || std::string_view("+-.eE").find(*at_) != std::string_view::npos)) {
+  while (at_ != end_ &&
+         (IsDigit(*at_) || std::string_view("+-.eE").find(*at_) != std::string_view::npos)) {
     ++at_;
   }
   return at_ != start || Fail();
@@ -276,7 +283,8 @@ void AppendGoJsonString(std::string* out, std::string_view text) {
     } else if (c == '\n' || c == '\r' || c == '\t' || c == '\b' || c == '\f') {
       out->push_back('\\');
       out->push_back(c == '\n' ? 'n' : c == '\r' ? 'r' : c == '\t' ? 't' : c == '\b' ? 'b' : 'f');
-    } else if (c == '<' || c == '>' || c == '&' || (length == 1 && static_cast<uint8_t>(c) < 0x20)) {
+    } else if (c == '<' || c == '>' || c == '&' ||
+               (length == 1 && static_cast<uint8_t>(c) < 0x20)) {
       out->append(fmt::format("\\u{:04x}", static_cast<uint8_t>(c)));
     } else if (text.starts_with("\u2028") || text.starts_with("\u2029")) {
       out->append(text.starts_with("\u2028") ? "\\u2028" : "\\u2029");

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "fmt/format.h"
+#include "openssl/evp.h"
+
 #include "common/check.h"
 #include "common/coding.h"
-#include "fmt/format.h"
 #include "membership/json.h"
-#include "openssl/evp.h"
 
 namespace mainstay::membership {
 namespace {

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "fmt/format.h"
+
 #include "membership/member.h"
 
 namespace mainstay::membership {
@@ -29,9 +30,8 @@ Parts SplitScheme(std::string_view url) {
     const auto c = static_cast<unsigned char>(url[i]);
     if (c == ':' && i > 0) {
       Parts out{std::string(url.substr(0, i)), url.substr(i + 1)};
-      std::transform(out.scheme.begin(), out.scheme.end(), out.scheme.begin(), [](unsigned char x) {
-        return static_cast<char>(std::tolower(x));
-      });
+      std::transform(out.scheme.begin(), out.scheme.end(), out.scheme.begin(),
+                     [](unsigned char x) { return static_cast<char>(std::tolower(x)); });
       return out;
     }
     const bool first_ok = std::isalpha(c) != 0;
@@ -62,7 +62,8 @@ bool IsHostPort(std::string_view host) {
 
 Status CheckHttpUrl(std::string_view url, std::string_view rest) {
   if (!rest.starts_with("//")) {
-    return InvalidArgument(fmt::format("URL address does not have the form \"host:port\": {}", url));
+    return InvalidArgument(
+        fmt::format("URL address does not have the form \"host:port\": {}", url));
   }
   rest.remove_prefix(2);
   const size_t host_end = std::min(rest.find_first_of("/?#"), rest.size());
@@ -71,7 +72,8 @@ Status CheckHttpUrl(std::string_view url, std::string_view rest) {
     host.remove_prefix(at + 1);
   }
   if (!IsHostPort(host)) {
-    return InvalidArgument(fmt::format("URL address does not have the form \"host:port\": {}", url));
+    return InvalidArgument(
+        fmt::format("URL address does not have the form \"host:port\": {}", url));
   }
   if (host_end < rest.size() && rest[host_end] == '/') {
     return InvalidArgument(fmt::format("URL must not contain a path: {}", url));
@@ -82,18 +84,17 @@ Status CheckHttpUrl(std::string_view url, std::string_view rest) {
 }  // namespace
 
 Status CheckUrl(std::string_view url) {
-  if (std::any_of(url.begin(), url.end(), [](char c) {
-        return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F;
-      })) {
-    return InvalidArgument(fmt::format("parse \"{}\": net/url: invalid control character in URL", url));
+  if (std::any_of(url.begin(), url.end(),
+                  [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F; })) {
+    return InvalidArgument(
+        fmt::format("parse \"{}\": net/url: invalid control character in URL", url));
   }
   const Parts parts = SplitScheme(url);
   if (parts.scheme == "unix" || parts.scheme == "unixs") {
     return {};
   }
   if (parts.scheme != "http" && parts.scheme != "https") {
-    return InvalidArgument(
-        fmt::format("URL scheme must be http, https, unix, or unixs: {}", url));
+    return InvalidArgument(fmt::format("URL scheme must be http, https, unix, or unixs: {}", url));
   }
   return CheckHttpUrl(url, parts.rest);
 }

@@ -2,7 +2,8 @@
 // events of one revision, each encoded once per form for all who send it.
 //
 // Threads  EventLog: Append(), Reset(): "apply"; the rest: any. LoggedBatch: any.
-// Limits   `bytes_max`: beyond it the oldest revisions leave; whoever still needs them reads history.
+// Limits   `bytes_max`: beyond it the oldest revisions leave; whoever still needs them reads
+// history.
 #pragma once
 
 #include <cstdint>
@@ -59,10 +60,11 @@ class EventLog {
   void Reset(int64_t revision);
 
   int64_t revision() const;
-  // Revisions > `after`, at most `count_max`, stopping after the one that reaches `bytes_max`. False
-  // (and nothing) if the log no longer holds all of them; `*base` is then the revision before the
-  // first one it holds.
-  bool ReadAfter(int64_t after, size_t count_max, size_t bytes_max, BatchList* out, int64_t* base) const;
+  // Revisions > `after`, at most `count_max`, stopping after the one that reaches `bytes_max`.
+  // False (and nothing) if the log no longer holds all of them; `*base` is then the revision before
+  // the first one it holds.
+  bool ReadAfter(
+      int64_t after, size_t count_max, size_t bytes_max, BatchList* out, int64_t* base) const;
 
  private:
   const size_t bytes_max_;

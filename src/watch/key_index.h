@@ -1,6 +1,6 @@
-// KeyIndex: which of many keys and key ranges contain a given key. Single keys sit in a hash, ranges
-// in an interval tree (a treap by start, each node knowing the greatest end below it), so that an
-// event costs a hash lookup and O(log ranges + matches), with 100,000 watchers too.
+// KeyIndex: which of many keys and key ranges contain a given key. Single keys sit in a hash,
+// ranges in an interval tree (a treap by start, each node knowing the greatest end below it), so
+// that an event costs a hash lookup and O(log ranges + matches), with 100,000 watchers too.
 //
 // Threads  One at a time.
 #pragma once
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/node_hash_map.h"
+
 #include "common/check.h"
 #include "env/random.h"
 
@@ -46,7 +47,8 @@ class KeyIndex {
   // `range` may go after the call. `slot` (may be null when Remove() is never called) is kept up to
   // date until Remove() and must live as long.
   void Add(const KeyRange& range, T* item, size_t* slot) {
-    std::vector<Entry>& list = range.kind == KeyRange::Kind::kSingle ? singles_[range.key] : *Insert(range);
+    std::vector<Entry>& list =
+        range.kind == KeyRange::Kind::kSingle ? singles_[range.key] : *Insert(range);
     if (slot != nullptr) {
       *slot = list.size();
     }
