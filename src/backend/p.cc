@@ -1,0 +1,1 @@
+void ms_backend_provisional(); void ms_backend_provisional() {}

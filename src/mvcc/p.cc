@@ -1,0 +1,1 @@
+void ms_mvcc_provisional(); void ms_mvcc_provisional() {}
