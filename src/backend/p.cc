@@ -1,1 +1,0 @@
-void ms_backend_provisional(); void ms_backend_provisional() {}

@@ -1,1 +1,0 @@
-void ms_mvcc_provisional(); void ms_mvcc_provisional() {}
