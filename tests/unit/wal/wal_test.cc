@@ -34,7 +34,8 @@ class WalTest : public testing::Test {
   }
   StatusOr<Recovered> Again(Index after = Index(0)) { return Recover(fs_, dir_, after, options_); }
   std::string Only() {
-    for (const std::string& name : fs_.List(dir_).value()) {
+    const std::vector<std::string> names = fs_.List(dir_).value();
+    for (const std::string& name : names) {
       if (name.ends_with(".wal")) {
         return dir_ + "/" + name;
       }
