@@ -125,7 +125,7 @@ ErrorOr<int64_t> Lessor::Grant(LeaseId id,
   lease.serial = state_->next_serial++;
   PutRow(batch, kBucket, RowKey(id), RowValue(id, lease));
   if (state_->term.has_value()) {
-    state_->Arm(id, lease, now + std::chrono::seconds(lease.ttl_seconds));
+    state_->Arm(id, lease, After(now, lease.ttl_seconds));
     state_->ScheduleCheckpoint(id, lease, now);
   }
   state_->granted_total.Add();

@@ -65,7 +65,7 @@ void Lessor::Promote(Term term, Time extend, Time now) {
   for (auto& [id, lease] : state_->leases) {
     const int64_t ttl = lease.remaining_seconds > 0 ? lease.remaining_seconds : lease.ttl_seconds;
     lease.checkpoint_queued = false;
-    deadlines.emplace_back(now + extend + std::chrono::seconds(ttl), LeaseId(id));
+    deadlines.emplace_back(After(now + extend, ttl), LeaseId(id));
   }
   std::sort(deadlines.begin(), deadlines.end());
   // Leases that piled up while nobody led must not eat the whole revoke rate when they end.
@@ -184,7 +184,7 @@ RenewResult Lessor::Renew(LeaseId id, Time now) {
     return {Outcome::kExpiredWaiting, 0};
   }
   // Never shorter than it was: a promotion may have extended it.
-  lease->deadline = std::max(lease->deadline, now + std::chrono::seconds(lease->ttl_seconds));
+  lease->deadline = std::max(lease->deadline, After(now, lease->ttl_seconds));
   state_->ScheduleCheckpoint(id, *lease, now);
   state_->renewed_total.Add();
   return {Outcome::kRenewed, lease->ttl_seconds};

@@ -1,6 +1,8 @@
 // What a Lessor holds. Private to src/lease.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <string>
 #include <string_view>
@@ -17,6 +19,12 @@
 namespace mainstay::lease {
 
 inline constexpr Time kForever = Time::max();
+
+// `now` + whole seconds, kept below kForever: rows and entries of others may hold any number.
+inline Time After(Time now, int64_t seconds) {
+  const Time span = std::chrono::seconds(std::clamp<int64_t>(seconds, 0, kTtlMaxSeconds));
+  return std::min(now, kForever - Time(1) - span) + span;
+}
 
 struct Lease {
   int64_t ttl_seconds = 0;

@@ -15,10 +15,10 @@ namespace mainstay::membership {
 
 struct Member {
   MemberId id;
-  std::vector<std::string> peer_urls;
+  std::vector<std::string> peer_urls = {};
   bool is_learner = false;
-  std::string name;  // empty until the member has published itself: "not started"
-  std::vector<std::string> client_urls;
+  std::string name = {};  // empty until the member has published itself: "not started"
+  std::vector<std::string> client_urls = {};
 
   bool IsStarted() const { return !name.empty(); }
   friend bool operator==(const Member&, const Member&) = default;

@@ -152,6 +152,12 @@ std::optional<bool> EntersJoint(const ConfChangeV2& change) {
   return change.transition != ConfChangeTransition::kJointExplicit;
 }
 
+StatusOr<ConfState> ChangeConfState(const ConfState& state, const ConfChangeV2& change) {
+  MS_ASSIGN_OR_RETURN(const Config before, FromConfState(state));
+  MS_ASSIGN_OR_RETURN(const Config after, ChangeConfig(before, change));
+  return ToConfState(after);
+}
+
 StatusOr<Config> ChangeConfig(const Config& config, const ConfChangeV2& change) {
   if (change.leaves_joint()) {
     return LeaveJoint(config);

@@ -36,6 +36,10 @@ Status CheckConfig(const Config& config);
 // The configuration after `change`.
 StatusOr<Config> ChangeConfig(const Config& config, const ConfChangeV2& change);
 
+// The same on ConfStates. The store keeps its own by this: the configuration at its applied index,
+// which the core's may have left behind when a snapshot arrives.
+StatusOr<ConfState> ChangeConfState(const ConfState& state, const ConfChangeV2& change);
+
 // Whether `change` goes through a joint configuration; then whether that is left by itself.
 std::optional<bool> EntersJoint(const ConfChangeV2& change);
 

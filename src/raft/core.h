@@ -80,11 +80,12 @@ class Core {
   // The store has applied everything up to `index`. REQUIRES: handed out by TakeOutput. Smaller
   // than before: ignored.
   void AppliedTo(Index index);
-  // To be called when apply reaches the conf-change entry at `index`, before AppliedTo of it.
+  // To be called when apply has come to the conf-change entry at `index`, before AppliedTo of it.
   // Changes of kNobody are skipped, so a refused change is passed as ConfChangeV2 with one of
-  // those. Returns the new configuration (for the snapshot metadata). FailedPrecondition, with
-  // nothing changed, if it does not fit the present one: every member then sees the same. A change
-  // below a snapshot that arrived meanwhile is skipped: the snapshot holds it.
+  // those. Returns the new configuration. FailedPrecondition, with nothing changed, if it does not
+  // fit the present one: every member then sees the same. A change below a snapshot that arrived
+  // meanwhile is skipped, since the snapshot holds it: the store, which is not there yet, keeps its
+  // own ConfState by ChangeConfState (conf_change.h).
   StatusOr<ConfState> ApplyConfChange(Index index, const ConfChangeV2& change);
   // The log on disk may no longer be asked for entries up to `index`. REQUIRES: index <= applied.
   // Smaller than before: ignored.

@@ -115,7 +115,8 @@ struct InitialState {
   // The first entry of every run of equal terms among those retained entries that `entries` leaves
   // out; empty if `entries` begins at compacted.index + 1.
   std::vector<EntryId> term_starts{};
-  // The end of the log, contiguous, all persisted: at least everything after `applied`.
+  // The end of the log, contiguous, all persisted: at least everything after `applied`, and never
+  // empty unless the log is empty.
   std::vector<Entry> entries{};
   // The store's applied index. >= compacted.index, <= the last entry's index.
   Index applied{};

@@ -114,8 +114,8 @@ struct ConfChangeV2 {
 
 ConfChangeV2 ToV2(const ConfChange& change);
 
-// Numbers are etcd's. Those missing here (Hup, Beat, Unreachable, ...) never travel between
-// members; they are methods of Core. Message type 11 and 10 neither.
+// Numbers are etcd's. kHup, kBeat, kUnreachable, kSnapStatus and kCheckQuorum never travel between
+// members: they are methods of Core, and ignored when received.
 enum class MessageType : uint8_t {
   kHup = 0,
   kBeat = 1,

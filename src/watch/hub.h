@@ -81,8 +81,8 @@ struct StreamOptions {
 
 // etcdserverpb.WatchCreateRequest, and the verdict of the permission check.
 struct CreateRequest {
-  std::string key;        // as sent: empty means the smallest key
-  std::string range_end;  // as sent: empty = single key, one zero byte = to the end
+  std::string key = {};        // as sent: empty means the smallest key
+  std::string range_end = {};  // as sent: empty = single key, one zero byte = to the end
   int64_t start_revision = 0;
   bool progress_notify = false;
   bool no_put = false;
@@ -91,7 +91,7 @@ struct CreateRequest {
   int64_t watch_id = 0;
   bool fragment = false;
   // Not empty: the create is refused with this cancel_reason.
-  std::string refused;
+  std::string refused = {};
 };
 
 struct HubOptions {

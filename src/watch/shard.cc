@@ -214,20 +214,30 @@ void Shard::HandleCreate(Stream& stream, CreateRequest request) {
   watcher.prev_kv = request.prev_kv;
   watcher.fragment = request.fragment;
   watcher.start_revision = request.start_revision;
-  watcher.cursor = request.start_revision == 0 ? seen_ + 1 : request.start_revision;
   stream.watchers.emplace(id, std::move(owned));
   ++stream.live_watchers;
   ++stats_->watchers;
   index_.Add(watcher.range, &watcher, &watcher.index_slot);
   PostHead(stream, {.header = MakeHeader(seen_), .watch_id = id, .created = true});
-  if (watcher.cursor <= seen_) {
-    MakeUnsynced(watcher, watcher.cursor);
-    if (watcher.cursor < history_.compacted_revision()) {
-      MakeDead(watcher, history_.compacted_revision());
-    }
-  } else if (watcher.start_revision > seen_) {
-    stream.future_starts.insert(watcher.start_revision);
+  Place(watcher);
+}
+
+// Where a new watcher starts: live, from history, or nowhere.
+void Shard::Place(Watcher& watcher) {
+  const int64_t start = watcher.start_revision;
+  // A store begins at revision 1, without an event.
+  watcher.cursor = start == 0 ? seen_ + 1 : std::max<int64_t>(start, 2);
+  if (start > seen_) {
+    watcher.stream->future_starts.insert(start);
     watcher.in_future_starts = true;
+  }
+  const int64_t compacted = history_.compacted_revision();
+  const bool gone = start != 0 && start <= seen_ && start < compacted;
+  if (gone || watcher.cursor <= seen_) {
+    MakeUnsynced(watcher, std::min(watcher.cursor, seen_));
+  }
+  if (gone) {
+    MakeDead(watcher, compacted);
   }
 }
 

@@ -176,6 +176,7 @@ class Shard : public Task {
   void Handle(Message message);
   void HandleOpen(message::Open message);
   void HandleCreate(Stream& stream, CreateRequest request);
+  void Place(Watcher& watcher);
   void HandleCancel(Stream& stream, int64_t watch_id);
   void HandleClose(uint64_t number);
   void HandleDrained(const message::Drained& message);
