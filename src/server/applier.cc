@@ -37,6 +37,10 @@ Applier::Applier(Params params)
   p_.shared.applied_index.store(last_.index.value());
   p_.shared.applied_term.store(last_.term.value());
   p_.shared.store_used_bytes.store(p_.store.published_logical_bytes());
+  p_.shared.revision.store(p_.store.revision());
+  NoteOwnRole();
+  term_starts_[last_.index.value()] = last_.term;
+  conf_history_[last_.index.value()] = pinned_conf_;
 }
 
 MonoTime Applier::NextWake() const {
@@ -139,6 +143,9 @@ void Applier::ApplyRequest(ApplyItem& item) {
   }
   bool later = false;
   Reply reply = Dispatch(entry, &later, item);
+  if (p_.shared.fatal.raised()) {
+    return;
+  }
   const auto took = p_.clock.Now() - start;
   metrics_.ObserveApply(entry.kind, reply.error == Error::kOk, Seconds(took));
   if (took > p_.options.warning_apply_duration) {
@@ -237,12 +244,17 @@ void Applier::Publish() {
       }
     });
     pinned_applied_ = last_;
+    if (term_starts_.rbegin()->second != last_.term) {
+      term_starts_[last_.index.value()] = last_.term;
+    }
     if (conf_state_changed_) {
       pinned_conf_ = std::make_shared<raft::ConfState>(conf_state_);
+      conf_history_[last_.index.value()] = pinned_conf_;
       conf_state_changed_ = false;
     }
   }
   p_.shared.store_used_bytes.store(p_.store.published_logical_bytes());
+  p_.shared.revision.store(p_.store.revision(), std::memory_order_release);
   p_.shared.applied_term.store(last_.term.value(), std::memory_order_release);
   p_.shared.applied_index.store(last_.index.value(), std::memory_order_release);
   p_.shared.raft.Wake();
@@ -324,6 +336,22 @@ void Applier::CompactStep(MonoTime now) {
 Applier::Pinned Applier::Pin() const {
   MutexLock lock(pin_mu_);
   return {p_.store.View(), pinned_applied_, pinned_conf_, p_.cluster.view()};
+}
+
+raft::SnapshotMeta Applier::MetaAt(Index index) {
+  MutexLock lock(pin_mu_);
+  const auto term = std::prev(term_starts_.upper_bound(index.value()));
+  const auto conf = std::prev(conf_history_.upper_bound(index.value()));
+  raft::SnapshotMeta meta{*conf->second, index, term->second};
+  term_starts_.erase(term_starts_.begin(), term);
+  conf_history_.erase(conf_history_.begin(), conf);
+  return meta;
+}
+
+void Applier::NoteOwnRole() {
+  const membership::Member* self = p_.cluster.view()->Find(p_.self);
+  p_.shared.is_learner.store(self != nullptr && self->is_learner);
+  metrics_.is_learner.Set(self != nullptr && self->is_learner ? 1 : 0);
 }
 
 void Applier::FailAll(Error error) {

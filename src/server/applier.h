@@ -74,6 +74,9 @@ class Applier : public Task {
     std::shared_ptr<const membership::View> members;
   };
   Pinned Pin() const;
+  // Term and configuration at an index between the one given last and the applied one. Any thread,
+  // but one at a time.
+  raft::SnapshotMeta MetaAt(Index index);
   // Answers everything that still waits here.
   void FailAll(Error error);
 
@@ -131,6 +134,7 @@ class Applier : public Task {
   void AnswerReads(std::vector<PendingRead>& reads);
   void CompactStep(MonoTime now);
   bool Full() const;
+  void NoteOwnRole();
 
   class LeaseAdapter : public mvcc::LeaseLookup {
    public:
@@ -170,6 +174,9 @@ class Applier : public Task {
   mutable Mutex pin_mu_;
   raft::EntryId pinned_applied_ ABSL_GUARDED_BY(pin_mu_);
   std::shared_ptr<const raft::ConfState> pinned_conf_ ABSL_GUARDED_BY(pin_mu_);
+  // From which batch's last index on which term, and which configuration, holds. Never empty.
+  std::map<uint64_t, Term> term_starts_ ABSL_GUARDED_BY(pin_mu_);
+  std::map<uint64_t, std::shared_ptr<const raft::ConfState>> conf_history_ ABSL_GUARDED_BY(pin_mu_);
 };
 
 }  // namespace mainstay::server

@@ -76,6 +76,7 @@ void Applier::ApplyMembership(const ConfWait& wait, const raft::ConfState& state
         .Hex("peer-id", wait.change.id.value())
         .Bool("is-learner", member != nullptr && member->is_learner);
   }
+  NoteOwnRole();
   conf_state_ = state;
   conf_state_changed_ = true;
   backend::PutRow(batch_, kMetaBucket, kConfStateKey, ConfStateToJson(state));

@@ -48,6 +48,8 @@ size_t ApplyMetrics::KindSlot(uint32_t kind) {
 ApplyMetrics::ApplyMetrics(MetricRegistry& r)
     : applied_total(r.AddGauge("etcd_server_proposals_applied_total",
                                "The total number of consensus proposals applied.")),
+      is_learner(r.AddGauge("etcd_server_is_learner",
+                            "Whether or not this member is a learner. 1 if is, 0 otherwise.")),
       slow_applies(r.AddCounter(
           "etcd_server_slow_apply_total",
           "The total number of slow apply requests (likely overloaded from slow disk).")),

@@ -23,6 +23,7 @@ class ApplyMetrics {
   }
 
   Gauge& applied_total;
+  Gauge& is_learner;
   Counter& slow_applies;
   Histogram& backend_commit;
   Counter& puts;

@@ -43,6 +43,7 @@
 #include "membership/cluster.h"
 #include "mvcc/store.h"
 #include "raft/types.h"
+#include "server/authorize.h"
 #include "server/options.h"
 #include "server/proposal.h"
 #include "server/reply.h"
@@ -156,19 +157,17 @@ class Server {
   // A Reply without body when a View() taken then is linearizable. kOk: taken. Refused:
   // kTooManyRequests, kStopped. Replies: kOk, kTimeout, kLeaderChanged, kStopped. deadline{0} = now
   // + request_timeout().
-  virtual Error ReadBarrier(ReplyTo reply_to, MonoTime deadline = MonoTime{0}) = 0;
+  virtual Error ReadBarrier(ReplyTo reply_to, MonoTime deadline) = 0;
+  Error ReadBarrier(ReplyTo reply_to) { return ReadBarrier(reply_to, MonoTime{0}); }
 
   // ---- authorisation
   // --------------------------------------------------------------------------------------------
-  enum class Access : uint8_t { kRead, kWrite, kAdmin, kAuthenticated };
-  struct Operation {
-    Access access = Access::kRead;
-    std::string_view key;
-    std::string_view range_end;
-  };
   // The one decision about who may do what; asked before proposing and again at apply. Allows all
   // while auth is off.
-  virtual Error Authorize(const RequestInfo& who, std::span<const Operation> operations) const = 0;
+  virtual const Authorizer& authorizer() const = 0;
+  Error Authorize(const RequestInfo& who, std::span<const Operation> operations) const {
+    return authorizer().Check({who.username, who.auth_revision}, operations);
+  }
 
   // ---- leases (grant and revoke are proposals)
   // -------------------------------------------------------------------- The answer, if it can be

@@ -98,7 +98,9 @@ struct SharedState {
   // ---- written by "apply"
   std::atomic<uint64_t> applied_index{0};
   std::atomic<uint64_t> applied_term{0};
+  std::atomic<int64_t> revision{1};          // of the published view
   std::atomic<int64_t> store_used_bytes{0};  // what the quota measures
+  std::atomic<bool> is_learner{false};
   // ---- written by whoever admits or answers a read barrier
   std::atomic<uint64_t> reads_pending{0};
   // ---- written by the owner
