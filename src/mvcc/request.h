@@ -21,7 +21,7 @@ enum class SortOrder : int32_t { kNone = 0, kAscend = 1, kDescend = 2 };
 enum class SortTarget : int32_t { kKey = 0, kVersion = 1, kCreate = 2, kMod = 3, kValue = 4 };
 
 struct RangeRequest {
-  std::string_view key, range_end;
+  std::string_view key = {}, range_end = {};
   int64_t limit = 0;
   int64_t revision = 0;
   SortOrder sort_order =
@@ -42,13 +42,13 @@ struct RangeRequest {
 };
 
 struct PutRequest {
-  std::string_view key, value;
-  LeaseId lease;
+  std::string_view key = {}, value = {};
+  LeaseId lease = {};
   bool prev_kv = false, ignore_value = false, ignore_lease = false;
 };
 
 struct DeleteRangeRequest {
-  std::string_view key, range_end;
+  std::string_view key = {}, range_end = {};
   bool prev_kv = false;
 };
 
@@ -58,9 +58,9 @@ enum class CompareTarget : int32_t { kVersion = 0, kCreate = 1, kMod = 2, kValue
 struct Compare {
   CompareResult result = CompareResult::kEqual;
   CompareTarget target = CompareTarget::kVersion;
-  std::string_view key, range_end;
+  std::string_view key = {}, range_end = {};
   int64_t number = 0;      // operand of the target when the union holds that target; else 0
-  std::string_view value;  // operand of kValue; else empty
+  std::string_view value = {};  // operand of kValue; else empty
 };
 
 struct TxnRequest;
@@ -143,9 +143,9 @@ struct TxnResult {
 // -----------------------------------------------------------------------------------------------------
 // The fields of an encoded mvccpb.KeyValue.
 struct Record {
-  std::string_view key, value;
+  std::string_view key = {}, value = {};
   int64_t create_revision = 0, mod_revision = 0, version = 0;
-  LeaseId lease;
+  LeaseId lease = {};
 };
 bool DecodeRecord(std::string_view wire, Record* out);
 size_t EncodedSize(const Record& record);

@@ -30,10 +30,7 @@
 
 namespace mainstay::mvcc {
 
-
 struct Version_;
-
-
 
 // Reads one range in bounded pieces. Its answer's length is known before any value is read. Not
 // thread-safe; may touch the disk. Keeps its view alive.

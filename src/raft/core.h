@@ -27,10 +27,18 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "common/status.h"
+#include "raft/conf_change.h"
+#include "raft/log.h"
 #include "raft/output.h"
+#include "raft/progress.h"
+#include "raft/random.h"
+#include "raft/reads.h"
 #include "raft/types.h"
 
 namespace mainstay::raft {
@@ -72,11 +80,13 @@ class Core {
   // The store has applied everything up to `index`. REQUIRES: handed out by TakeOutput. Smaller
   // than before: ignored.
   void AppliedTo(Index index);
-  // To be called when apply reaches a conf-change entry, before AppliedTo of it. Changes of kNobody
-  // are skipped, so a refused change is passed as ConfChangeV2 with one of those. Returns the new
-  // configuration (for the snapshot metadata). FailedPrecondition, with nothing changed, if it does
-  // not fit the present one: every member then sees the same.
-  StatusOr<ConfState> ApplyConfChange(const ConfChangeV2& change);
+  // To be called when apply has come to the conf-change entry at `index`, before AppliedTo of it.
+  // Changes of kNobody are skipped, so a refused change is passed as ConfChangeV2 with one of
+  // those. Returns the new configuration. FailedPrecondition, with nothing changed, if it does not
+  // fit the present one: every member then sees the same. A change below a snapshot that arrived
+  // meanwhile is skipped, since the snapshot holds it: the store, which is not there yet, keeps its
+  // own ConfState by ChangeConfState (conf_change.h).
+  StatusOr<ConfState> ApplyConfChange(Index index, const ConfChangeV2& change);
   // The log on disk may no longer be asked for entries up to `index`. REQUIRES: index <= applied.
   // Smaller than before: ignored.
   void CompactLog(Index index);
@@ -106,10 +116,10 @@ class Core {
   bool HasOutput() const;
 
   CoreStatus GetStatus() const;
-  Role role() const;
-  MemberId leader() const;
-  Term term() const;
-  Index commit_index() const;
+  Role role() const { return role_; }
+  MemberId leader() const { return leader_; }
+  Term term() const { return term_; }
+  Index commit_index() const { return log_.committed(); }
 
   // CHECK-fails if one of the invariants does not hold.
   void CheckInvariants() const;
@@ -117,6 +127,142 @@ class Core {
   // kReadIndex requests of other members that wait here; more are dropped, and asked again by their
   // sender.
   static constexpr size_t kRemoteReadsMax = 4096;
+
+ private:
+  struct HeldMessage {
+    uint64_t seq;
+    Message message;
+  };
+  struct SyncInFlight {
+    uint64_t seq;
+    uint64_t since_tick;
+  };
+
+  // ---- core.cc: terms, routing, outputs
+  void BecomeFollower(Term term, MemberId leader);
+  void EnterTerm(Term term);
+  void ResetTimers();
+  void SetLeader(MemberId leader);
+  // The lease: a live leader was heard of within an election timeout.
+  bool InLease() const;
+  bool StepNewerTerm(const Message& message);  // false if the message ends here
+  void StepOlderTerm(const Message& message);
+  void StepByRole(Message&& message);
+  void StepAsCandidate(Message&& message);
+  void StepAsFollower(Message&& message);
+  void StepAsLeader(Message&& message);
+  Message Make(MessageType type, MemberId to) const;
+  void Send(Message message) { messages_.push_back(std::move(message)); }
+  // Leaves when all that is in memory now is on disk.
+  void SendAfterPersist(Message message);
+  void CollectPersist(Output* out);
+  void ReleaseHeld(uint64_t seq);
+  bool DiskStalled() const;
+
+  // ---- election.cc
+  bool Promotable() const;
+  void StartCampaign(bool transfer);
+  void StartElection(bool pre_vote, bool transfer);
+  void BecomeLeader();
+  void HandleVoteRequest(const Message& message);
+  void HandleVoteResponse(const Message& message);
+  void TallyVotes();
+  void TickFollower();
+
+  // ---- replication.cc: the leader
+  void TickLeader();
+  void BroadcastHeartbeat();
+  bool QuorumActive() const;
+  void AppendOwn(std::vector<Entry>&& entries);
+  ProposeResult AppendProposals(std::vector<Proposal>&& proposals);
+  bool ConfChangeFits(const Entry& entry) const;
+  void HandleAppendResponse(const Message& message);
+  void HandleRefusal(const Message& message, Progress* progress);
+  void HandleHeartbeatResponse(const Message& message);
+  void MaybeCommit();
+  void WishAll(SendWish wish);
+  void FlushAppends();
+  void FlushPeer(MemberId id, Progress* progress);
+  bool SendAppend(MemberId id, Progress* progress, bool even_empty);
+  void SendEntries(MemberId id, Progress* progress, std::vector<Entry>&& entries);
+  void AskForLog(MemberId id, Progress* progress);
+  void AskForSnapshot(MemberId id, Progress* progress);
+  void LoadedForPeer(const LogRequest& request, std::vector<Entry>&& entries);
+  void MaybeFinishTransfer(MemberId id, const Progress& progress);
+  void HandleTransfer(MemberId to);
+  Progress* FindProgress(MemberId id);  // null for strangers
+  Index FindMatch(MemberId id) const;
+
+  // ---- replication.cc: the follower
+  void HandleAppend(Message&& message);
+  void HandleHeartbeat(const Message& message);
+  void HandleSnapshot(Message&& message);
+  bool Restore(Snapshot&& snapshot);
+
+  // ---- membership.cc
+  void SetConfig(Config config);
+  void MaybeLeaveJoint();
+
+  // ---- read_index.cc
+  void FlushReads();
+  bool CommittedInOwnTerm() const { return log_.TermAt(log_.committed()) == term_; }
+  void StartLeaderRound();
+  void AskLeader();
+  void MaybeFinishRound();
+  void FinishRound();
+  void FailReads(ReadOutcome outcome);
+  void TickReads();
+  void HandleReadIndex(Message&& message);
+  void HandleReadIndexResponse(const Message& message);
+
+  // Constant after construction.
+  const Options options_;
+
+  // The protocol's state.
+  SeededJitter jitter_;
+  Log log_;
+  Config config_;
+  Index config_index_;  // where config_ came from at start or by snapshot; changes up to it are
+                        // part of it
+  Role role_ = Role::kFollower;
+  Term term_;
+  MemberId vote_;
+  MemberId leader_;
+  bool leader_lost_ = false;  // the network said that the leader is gone; it has not spoken since
+  int election_elapsed_ = 0;
+  int heartbeat_elapsed_ = 0;
+  int election_timeout_ = 0;  // this time's random one, in [election_ticks, 2 * election_ticks)
+  uint64_t ticks_ = 0;
+
+  // Of candidates.
+  std::map<MemberId, bool> votes_;
+
+  // Of leaders.
+  std::map<MemberId, Progress> progress_;
+  MemberId transferee_;
+  Index pending_conf_index_;  // no configuration change may be appended before this one is applied
+
+  ReadRounds reads_;
+
+  // Towards the disk.
+  uint64_t next_seq_ = 1;
+  uint64_t persisted_seq_ = 0;
+  uint64_t last_sync_seq_ = 0;      // the last write that has to be durable
+  std::deque<SyncInFlight> syncs_;  // those of them that are not yet
+  uint64_t snapshot_seq_ = 0;       // the write that holds a received snapshot; 0 = none in flight
+  std::optional<Snapshot> snapshot_;    // received, not yet handed out
+  HardState saved_;                     // as last handed out
+  std::vector<Message> after_persist_;  // since the last Output
+  std::deque<HeldMessage> held_;
+
+  // Towards the next Output.
+  std::vector<Message> messages_;
+  std::vector<Entry> loaded_;  // committed entries that came back from disk
+  bool apply_log_requested_ = false;
+  std::vector<ReadResult> read_results_;
+  std::vector<LogRequest> log_requests_;
+  std::vector<MemberId> snapshot_requests_;
+  SoftState told_;
 };
 
 }  // namespace mainstay::raft

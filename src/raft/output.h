@@ -31,23 +31,22 @@ namespace mainstay::raft {
 // One thing to append. The core gives it term and index.
 struct Proposal {
   EntryType type = EntryType::kNormal;
-  Buffer data;
+  Buffer data{};
 };
 
 enum class ProposeOutcome : uint8_t {
   kAccepted,      // appended here as [first, last]; committed or overwritten later
   kForwarded,     // sent to the leader, which may still drop it
   kNoLeader,      // dropped, as all below: the caller may try again
-  kNotMember,     // this leader has been removed from the configuration
   kTransferring,  // leadership is being handed over
   kTooMuchUncommitted,
 };
 
 struct ProposeResult {
   ProposeOutcome outcome = ProposeOutcome::kNoLeader;
-  Index first;  // set when kAccepted
-  Index last;
-  Term term;
+  Index first{};  // set when kAccepted
+  Index last{};
+  Term term{};
 };
 
 enum class ReadOutcome : uint8_t {
@@ -59,23 +58,23 @@ enum class ReadOutcome : uint8_t {
 struct ReadResult {
   uint64_t token = 0;  // as given to Core::ReadIndex
   ReadOutcome outcome = ReadOutcome::kNoLeader;
-  Index index;
+  Index index{};
 };
 
 // "Read [first, end) back from the log on disk": answer with Core::LogRead. Asked where a slow
 // follower or apply needs entries older than the tail kept in memory. At most one is open per
 // reader.
 struct LogRequest {
-  MemberId reader;  // a peer; or this member itself, for apply
-  Index first;
-  Index end;             // exclusive; all of it is persisted
+  MemberId reader{};  // a peer; or this member itself, for apply
+  Index first{};
+  Index end{};           // exclusive; all of it is persisted
   size_t bytes_max = 0;  // stop before the entry that would pass it, but return at least one
 };
 
 struct SoftState {
   Role role = Role::kFollower;
-  MemberId leader;  // kNobody when unknown
-  Term term;
+  MemberId leader{};  // kNobody when unknown
+  Term term{};
   friend bool operator==(const SoftState&, const SoftState&) = default;
 };
 
@@ -84,46 +83,47 @@ struct Output {
   // each time.
   uint64_t persist_seq = 0;
   // Replaces the whole log up to its index.
-  std::optional<Snapshot> snapshot;
+  std::optional<Snapshot> snapshot{};
   // Contiguous. An entry whose index is already in the log replaces it and everything after it.
-  std::vector<Entry> entries;
+  std::vector<Entry> entries{};
   // The newest state, when it changed.
-  std::optional<HardState> hard_state;
+  std::optional<HardState> hard_state{};
   // Entries, a snapshot, or a new term or vote: the write must be durable before Persisted(). False
   // for a mere move of the commit index, which needs no sync (Raft paper, figure 2: commitIndex is
   // volatile).
   bool must_sync = false;
 
-  std::vector<Message> messages;
-  std::vector<Entry> committed;
-  std::vector<ReadResult> reads;
-  std::vector<LogRequest> log_requests;
+  std::vector<Message> messages{};
+  std::vector<Entry> committed{};
+  std::vector<ReadResult> reads{};
+  std::vector<LogRequest> log_requests{};
   // Peers that need a whole snapshot: answer with Core::SendSnapshot, or Core::ReportSnapshot(peer,
   // false).
-  std::vector<MemberId> snapshot_requests;
+  std::vector<MemberId> snapshot_requests{};
   // Set when role, leader or term changed.
-  std::optional<SoftState> soft_state;
+  std::optional<SoftState> soft_state{};
 };
 
 // What recovery found on disk.
 struct InitialState {
-  HardState hard_state;
+  HardState hard_state{};
   // The configuration at `applied`.
-  ConfState conf_state;
+  ConfState conf_state{};
   // The entry just below the first one retained; {0, 0} for a log from the start. After a snapshot:
   // the snapshot's.
-  EntryId compacted;
+  EntryId compacted{};
   // The first entry of every run of equal terms among those retained entries that `entries` leaves
   // out; empty if `entries` begins at compacted.index + 1.
-  std::vector<EntryId> term_starts;
-  // The end of the log, contiguous, all persisted: at least everything after `applied`.
-  std::vector<Entry> entries;
+  std::vector<EntryId> term_starts{};
+  // The end of the log, contiguous, all persisted: at least everything after `applied`, and never
+  // empty unless the log is empty.
+  std::vector<Entry> entries{};
   // The store's applied index. >= compacted.index, <= the last entry's index.
-  Index applied;
+  Index applied{};
 };
 
 struct Options {
-  MemberId id;
+  MemberId id{};
   int election_ticks = 10;
   int heartbeat_ticks = 1;
   // Of all randomness: timeouts and the first read round id. Must differ at every start of a
@@ -154,34 +154,34 @@ struct Options {
 };
 
 struct PeerStatus {
-  MemberId id;
+  MemberId id{};
   bool is_learner = false;
   bool recent_active = false;
   const char* state = "probe";  // "probe", "replicate", "snapshot"
-  Index match;
-  Index next;
+  Index match{};
+  Index next{};
   size_t inflight_count = 0;
   size_t inflight_bytes = 0;
 };
 
 struct CoreStatus {
-  MemberId id;
+  MemberId id{};
   Role role = Role::kFollower;
-  MemberId leader;
-  MemberId vote;
-  Term term;
-  Index commit;
-  Index applied;
-  Index persisted;
-  EntryId last;
-  EntryId compacted;
-  MemberId transferee;
+  MemberId leader{};
+  MemberId vote{};
+  Term term{};
+  Index commit{};
+  Index applied{};
+  Index persisted{};
+  EntryId last{};
+  EntryId compacted{};
+  MemberId transferee{};
   size_t uncommitted_bytes = 0;
   size_t tail_bytes = 0;
   size_t reads_pending = 0;
   bool disk_stalled = false;
-  ConfState conf_state;
-  std::vector<PeerStatus> peers;  // of a leader; sorted by id, itself included
+  ConfState conf_state{};
+  std::vector<PeerStatus> peers{};  // of a leader; sorted by id, itself included
 };
 
 }  // namespace mainstay::raft

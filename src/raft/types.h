@@ -22,18 +22,18 @@ inline constexpr MemberId kNobody{0};
 // Names one entry of the log: no two different entries ever share it (Raft paper 5.3, Log
 // Matching).
 struct EntryId {
-  Term term;
-  Index index;
+  Term term{};
+  Index index{};
   friend constexpr bool operator==(const EntryId&, const EntryId&) = default;
 };
 
 enum class EntryType : uint8_t { kNormal = 0, kConfChange = 1, kConfChangeV2 = 2 };
 
 struct Entry {
-  Term term;
-  Index index;
+  Term term{};
+  Index index{};
   EntryType type = EntryType::kNormal;
-  Buffer data;
+  Buffer data{};
   EntryId id() const { return {term, index}; }
   bool is_conf_change() const { return type != EntryType::kNormal; }
   // What the entry costs in the byte limits: its payload and a fixed overhead.
@@ -44,9 +44,9 @@ struct Entry {
 
 // What must be on disk before a promise made in it leaves this member.
 struct HardState {
-  Term term;
-  MemberId vote;
-  Index commit;
+  Term term{};
+  MemberId vote{};
+  Index commit{};
   friend bool operator==(const HardState&, const HardState&) = default;
 };
 
@@ -54,25 +54,25 @@ struct HardState {
 // in a joint configuration; learners_next are voters of the outgoing half that become learners when
 // it is left.
 struct ConfState {
-  std::vector<MemberId> voters;
-  std::vector<MemberId> learners;
-  std::vector<MemberId> voters_outgoing;
-  std::vector<MemberId> learners_next;
+  std::vector<MemberId> voters{};
+  std::vector<MemberId> learners{};
+  std::vector<MemberId> voters_outgoing{};
+  std::vector<MemberId> learners_next{};
   bool auto_leave = false;
   friend bool operator==(const ConfState&, const ConfState&) = default;
 };
 
 struct SnapshotMeta {
-  ConfState conf_state;
-  Index index;
-  Term term;
+  ConfState conf_state{};
+  Index index{};
+  Term term{};
   EntryId id() const { return {term, index}; }
   friend bool operator==(const SnapshotMeta&, const SnapshotMeta&) = default;
 };
 
 struct Snapshot {
-  SnapshotMeta meta;
-  Buffer data;
+  SnapshotMeta meta{};
+  Buffer data{};
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 
@@ -87,14 +87,14 @@ enum class ConfChangeType : uint8_t {
 struct ConfChange {
   uint64_t id = 0;
   ConfChangeType type = ConfChangeType::kAddNode;
-  MemberId node_id;
-  Buffer context;
+  MemberId node_id{};
+  Buffer context{};
   friend bool operator==(const ConfChange&, const ConfChange&) = default;
 };
 
 struct ConfChangeSingle {
   ConfChangeType type = ConfChangeType::kAddNode;
-  MemberId node_id;
+  MemberId node_id{};
   friend bool operator==(const ConfChangeSingle&, const ConfChangeSingle&) = default;
 };
 
@@ -105,8 +105,8 @@ enum class ConfChangeTransition : uint8_t { kAuto = 0, kJointImplicit = 1, kJoin
 
 struct ConfChangeV2 {
   ConfChangeTransition transition = ConfChangeTransition::kAuto;
-  std::vector<ConfChangeSingle> changes;
-  Buffer context;
+  std::vector<ConfChangeSingle> changes{};
+  Buffer context{};
   // A change that leaves a joint configuration.
   bool leaves_joint() const { return transition == ConfChangeTransition::kAuto && changes.empty(); }
   friend bool operator==(const ConfChangeV2&, const ConfChangeV2&) = default;
@@ -114,8 +114,8 @@ struct ConfChangeV2 {
 
 ConfChangeV2 ToV2(const ConfChange& change);
 
-// Numbers are etcd's. Those missing here (Hup, Beat, Unreachable, ...) never travel between
-// members; they are methods of Core. Message type 11 and 10 neither.
+// Numbers are etcd's. kHup, kBeat, kUnreachable, kSnapStatus and kCheckQuorum never travel between
+// members: they are methods of Core, and ignored when received.
 enum class MessageType : uint8_t {
   kHup = 0,
   kBeat = 1,
@@ -150,17 +150,17 @@ enum class MessageType : uint8_t {
 //   echoed in kReadIndexResp with index
 struct Message {
   MessageType type = MessageType::kHup;
-  MemberId to;
-  MemberId from;
-  Term term;
-  Term log_term;
-  Index index;
-  std::vector<Entry> entries;
-  Index commit;
-  std::optional<Snapshot> snapshot;
+  MemberId to{};
+  MemberId from{};
+  Term term{};
+  Term log_term{};
+  Index index{};
+  std::vector<Entry> entries{};
+  Index commit{};
+  std::optional<Snapshot> snapshot{};
   bool reject = false;
-  Index reject_hint;
-  Buffer context;
+  Index reject_hint{};
+  Buffer context{};
   friend bool operator==(const Message&, const Message&) = default;
 };
 

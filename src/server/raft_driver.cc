@@ -188,7 +188,8 @@ bool RaftDriver::TakeFromApply() {
   if (conf_requests_.PopAll(&requests)) {
     // A second voter may soon decide without us: from here on reads ask again.
     shared_.inline_reads_from.store(0);
-    StatusOr<raft::ConfState> state = core_.ApplyConfChange(requests.front().change);
+    StatusOr<raft::ConfState> state =
+        core_.ApplyConfChange(requests.front().index, requests.front().change);
     if (state.ok()) {
       conf_state_ = *state;
     }
