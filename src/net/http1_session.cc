@@ -15,6 +15,8 @@ namespace {
 
 constexpr size_t kRequestLineMax = 8 << 10;
 constexpr size_t kHeaderCountMax = 200;
+// What does not even claim to be HTTP gets no answer in HTTP: the connection is closed.
+constexpr int kNotHttp = -1;
 
 std::string_view Reason(int status) {
   switch (status) {
@@ -289,6 +291,11 @@ class Http1Session : public Session {
       header_bytes_ = 0;
       if (const int status = ParseRequestLine(*line); status != 0) {
         stream_ = nullptr;
+        if (status == kNotHttp) {
+          failed_ = aborted_ = true;
+          host_.WantFlush();
+          return;
+        }
         return Fail(status);
       }
     }
@@ -337,7 +344,7 @@ class Http1Session : public Session {
       return 400;
     }
     if (version != "HTTP/1.1" && version != "HTTP/1.0") {
-      return version.starts_with("HTTP/") ? 505 : 400;
+      return version.starts_with("HTTP/") ? 505 : kNotHttp;
     }
     http10_ = version == "HTTP/1.0";
     stream_->keep_alive_ = !http10_;
