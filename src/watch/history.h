@@ -21,12 +21,14 @@ class HistorySource {
     int64_t from = 0;  // first and last wanted revision, 1 < from <= to
     int64_t to = 0;
     size_t bytes_max = 0;  // stop after the revision that reaches it; at least one is given
-    // Fill Event::prev_kv of every event that is no creation.
+    // Fill Event::prev_kv of every event that is no creation; it stays empty where the predecessor
+    // was compacted away, which happens at the compacted revision itself.
     bool prev_kv = false;
   };
   virtual ~HistorySource() = default;
-  // kCompacted if `from` is below the compacted revision now, or if prev_kv was asked for and a
-  // predecessor is gone. Other errors: the store cannot be read. May touch the disk. Any thread.
+  // kCompacted if `from` is below the compacted revision now. A store that does not show `from` yet
+  // gives an empty chunk with last_revision = from - 1. Other errors: it cannot be read. May touch
+  // the disk. Any thread.
   virtual ErrorOr<HistoryChunk> Read(const Request& request) = 0;
   // Revisions below it cannot be read; at it, they can. Any thread, never blocks.
   virtual int64_t compacted_revision() const = 0;

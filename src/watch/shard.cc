@@ -167,7 +167,9 @@ void Shard::RunRequest(Stream& stream, Message message) {
   } else if (const auto* cancel = std::get_if<message::Cancel>(&message)) {
     HandleCancel(stream, cancel->watch_id);
   } else {
-    progress_wanted_.insert(stream.number);
+    if (progress_wanted_.insert(stream.number).second) {
+      stream.progress_from = seen_;
+    }
   }
 }
 

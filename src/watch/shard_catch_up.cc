@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kGroupMax = 1024;
 // Up to so many are matched one by one; beyond, an index is cheaper.
 constexpr size_t kPlainMatchMax = 8;
+// Streams with more unsynced watchers get their bookmark when all are synced.
+constexpr size_t kBookmarkScanMax = 64;
 constexpr auto kRetry = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -266,21 +268,39 @@ bool Shard::ReachedStart(const Watcher& watcher) const {
   return watcher.start_revision <= seen_;
 }
 
+std::optional<int64_t> Shard::Bookmark(const Stream& stream) const {
+  if (stream.blocked || (!stream.future_starts.empty() && *stream.future_starts.rbegin() > seen_)) {
+    return std::nullopt;
+  }
+  if (stream.unsynced.empty()) {
+    return seen_;
+  }
+  // Under steady writes a watcher may hop between synced and unsynced without end. What counts for
+  // the asker is the revision of the time when it asked.
+  if (stream.unsynced.size() > kBookmarkScanMax) {
+    return std::nullopt;
+  }
+  int64_t covered = seen_;
+  for (const int64_t id : stream.unsynced) {
+    covered = std::min(covered, stream.watchers.at(id)->cursor - 1);
+  }
+  return covered >= stream.progress_from ? std::optional(covered) : std::nullopt;
+}
+
 bool Shard::AnswerProgress() {
   bool did = false;
   for (auto at = progress_wanted_.begin(); at != progress_wanted_.end();) {
     Stream& stream = *Find(*at);
     const bool nobody = stream.failed || stream.live_watchers == 0;
-    const bool waits = stream.blocked || !stream.unsynced.empty() ||
-                       (!stream.future_starts.empty() && *stream.future_starts.rbegin() > seen_);
-    if (!nobody && waits) {
+    const std::optional<int64_t> bookmark = Bookmark(stream);
+    if (!nobody && !bookmark.has_value()) {
       ++at;
       continue;
     }
     at = progress_wanted_.erase(at);
     did = true;
     if (!nobody) {
-      PostHead(stream, {.header = MakeHeader(seen_), .watch_id = -1});
+      PostHead(stream, {.header = MakeHeader(*bookmark), .watch_id = -1});
     }
   }
   return did;

@@ -49,8 +49,7 @@ class LessorFixture : public testing::Test {
   void Restart(LessorOptions options = {}) {
     registry_ = std::make_unique<MetricRegistry>();
     lessor_ = std::make_unique<Lessor>(options, *registry_);
-    rows_.ForEach([&](std::string_view bucket, std::string_view key, std::string_view value) {
-      ASSERT_EQ(bucket, "lease");
+    rows_.ForEach("lease", [&](std::string_view key, std::string_view value) {
       ASSERT_TRUE(lessor_->LoadRow(key, value).ok());
     });
   }

@@ -164,12 +164,12 @@ TEST_F(LessorTest, RowsDoNotDependOnTheClock) {
   }
   std::vector<std::string> mine, theirs;
   const auto list = [](std::vector<std::string>* out) {
-    return [out](std::string_view bucket, std::string_view key, std::string_view value) {
-      out->push_back(std::string(bucket) + "/" + Hex(key) + "=" + Hex(value));
+    return [out](std::string_view key, std::string_view value) {
+      out->push_back(Hex(key) + "=" + Hex(value));
     };
   };
-  rows_.ForEach(list(&mine));
-  other_rows.ForEach(list(&theirs));
+  rows_.ForEach("lease", list(&mine));
+  other_rows.ForEach("lease", list(&theirs));
   EXPECT_EQ(mine, theirs);
   EXPECT_FALSE(mine.empty());
 }
