@@ -38,7 +38,7 @@ server::RequestInfo WhoAsks(const Call& call) {
   return who;
 }
 
-bool Permitted(const CallPtr& call, std::span<const server::Server::Operation> operations) {
+bool Permitted(const CallPtr& call, std::span<const server::Operation> operations) {
   const Error error = ServerOf(*call).Authorize(WhoAsks(*call), operations);
   if (error != Error::kOk) {
     FinishError(call, error);
@@ -46,8 +46,8 @@ bool Permitted(const CallPtr& call, std::span<const server::Server::Operation> o
   return error == Error::kOk;
 }
 
-bool Permitted(const CallPtr& call, server::Server::Access access) {
-  const server::Server::Operation operation{.access = access, .key = {}, .range_end = {}};
+bool Permitted(const CallPtr& call, server::Access access) {
+  const server::Operation operation{.access = access, .key = {}, .range_end = {}};
   return Permitted(call, {&operation, 1});
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "common/error.h"
 #include "common/log.h"
@@ -40,8 +41,18 @@ void FinishBroken(const CallPtr& call, const Status& status);
 server::RequestInfo WhoAsks(const Call& call);
 
 // False: refused, and the client was told.
-bool Permitted(const CallPtr& call, std::span<const server::Server::Operation> operations);
-bool Permitted(const CallPtr& call, server::Server::Access access);
+bool Permitted(const CallPtr& call, std::span<const server::Operation> operations);
+bool Permitted(const CallPtr& call, server::Access access);
+// For what `request` reads or writes. Costs nothing while authentication is off.
+template <class Request>
+bool MayDo(const CallPtr& call, const Request& request) {
+  if (!ServerOf(*call).authorizer().enabled()) {
+    return true;
+  }
+  std::vector<server::Operation> operations;
+  server::Flatten(request, &operations);
+  return Permitted(call, operations);
+}
 
 // Queues a write. `then` sees kOk answers only; errors go to the client.
 template <class Then>

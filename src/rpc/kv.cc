@@ -1,7 +1,6 @@
 #include "rpc/kv.h"
 
 #include <utility>
-#include <vector>
 
 #include "rpc/answer.h"
 #include "rpc/read_txn.h"
@@ -11,24 +10,8 @@ namespace {
 
 using server::RequestKind;
 
-// Compares and both branches, whichever is taken.
-bool MayRead(const CallPtr& call, const mvcc::TxnRequest& txn) {
-  using Access = server::Server::Access;
-  std::vector<server::Server::Operation> reads;
-  for (const mvcc::Compare& c : txn.compare) {
-    reads.push_back({.access = Access::kRead, .key = c.key, .range_end = c.range_end});
-  }
-  for (const auto* branch : {&txn.success, &txn.failure}) {
-    for (const mvcc::Op& op : *branch) {
-      const auto& range = std::get<mvcc::RangeRequest>(op.request);
-      reads.push_back({.access = Access::kRead, .key = range.key, .range_end = range.range_end});
-    }
-  }
-  return Permitted(call, reads);
-}
-
 void ServeReadTxn(const CallPtr& call, const std::shared_ptr<ReadTxn>& txn) {
-  if (!MayRead(call, txn->request)) {
+  if (!MayDo(call, txn->request)) {
     return;
   }
   const auto answer = [call, txn] {

@@ -136,7 +136,7 @@ void TimeToLive(const CallPtr& call, Buffer request) {
   if (!DecodeId(request.view(), &id, &keys)) {
     return FinishMalformed(call);
   }
-  if (!Permitted(call, server::Server::Access::kAuthenticated)) {
+  if (!Permitted(call, server::Access::kAuthenticated)) {
     return;
   }
   AskServer(
@@ -159,7 +159,7 @@ void TimeToLive(const CallPtr& call, Buffer request) {
 }
 
 void Leases(const CallPtr& call, Buffer /*request*/) {
-  if (!Permitted(call, server::Server::Access::kAuthenticated)) {
+  if (!Permitted(call, server::Access::kAuthenticated)) {
     return;
   }
   BufferChain body = EncodeHeaderOnly(MakeCurrentHeader(*call), &call->loop().arena());

@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "common/status.h"
 #include "rpc/errors.h"
 #include "rpc/services.h"
 
@@ -162,7 +163,7 @@ void Loop::LookForLeader() {
 
 Counter& Loop::ClientRequests(std::string_view version, bool stream) {
   auto& known = client_requests_[stream ? 1 : 0];
-  auto it = known.find(version);
+  auto it = known.find(ToAbsl(version));
   if (it == known.end()) {
     const std::string label(known.size() < kClientVersionsMax ? version : "other");
     Counter& counter = services_.metric_registry().AddCounter(

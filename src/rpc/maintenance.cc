@@ -10,7 +10,7 @@
 namespace mainstay::rpc::maintenance {
 namespace {
 
-using Access = server::Server::Access;
+using Access = server::Access;
 
 template <class Request>
 bool Parse(const CallPtr& call, const Buffer& bytes, Request* request) {

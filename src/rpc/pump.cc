@@ -43,6 +43,7 @@ void Pump::Kick() {
 void Pump::OnStep() {
   running_ = false;
   Step step = std::exchange(shared_->step, {});
+  done_ = step.done;  // before sending: what is written at once must not start another step
   for (BufferChain& part : step.parts) {
     unwritten_ += part.size();
     if (mode_ == Mode::kMessages) {
@@ -52,7 +53,6 @@ void Pump::OnStep() {
     }
   }
   if (step.done) {
-    done_ = true;
     call_.Finish(std::move(step.status));
     return;
   }

@@ -121,16 +121,9 @@ void ServeInline(const CallPtr& call, const mvcc::ReadView& view, const mvcc::Ra
   }
 }
 
-bool MayRead(const CallPtr& call, const mvcc::RangeRequest& range) {
-  const server::Server::Operation read{.access = server::Server::Access::kRead,
-                                       .key = range.key,
-                                       .range_end = range.range_end};
-  return Permitted(call, {&read, 1});
-}
-
 // `bytes` hold what `range` points into.
 void Serve(const CallPtr& call, Buffer bytes, const mvcc::RangeRequest& range) {
-  if (!MayRead(call, range)) {
+  if (!MayDo(call, range)) {
     return;
   }
   mvcc::ReadView view = ServerOf(*call).View();
@@ -191,7 +184,7 @@ class RangeStreamHandler : public StreamHandler {
 
  private:
   void Open(const CallPtr& call) {
-    if (!MayRead(call, job_->request)) {
+    if (!MayDo(call, job_->request)) {
       return;
     }
     job_->view = ServerOf(*call).View();

@@ -44,9 +44,9 @@ Services::Services(Params params) : p_(std::move(params)), methods_(AllMethods()
     method.path = "/" + std::string(method.service) + "/" + std::string(method.name);
   }
   for (const Method& method : methods_) {
-    MS_CHECK(by_path_.emplace(method.path, &method).second);
+    MS_CHECK(by_path_.emplace(ToAbsl(method.path), &method).second);
     for (std::string_view route : method.routes) {
-      MS_CHECK(by_route_.emplace(route, &method).second);
+      MS_CHECK(by_route_.emplace(ToAbsl(route), &method).second);
     }
     if (!method.metrics_on_use) {
       MakeMethodMetrics(method);
@@ -119,12 +119,12 @@ void Services::MakeMetrics() {
 }
 
 const Method* Services::Find(std::string_view path) const {
-  const auto it = by_path_.find(path);
+  const auto it = by_path_.find(ToAbsl(path));
   return it == by_path_.end() ? nullptr : it->second;
 }
 
 const Method* Services::FindRoute(std::string_view path) const {
-  const auto it = by_route_.find(path);
+  const auto it = by_route_.find(ToAbsl(path));
   return it == by_route_.end() ? nullptr : it->second;
 }
 

@@ -105,8 +105,8 @@ class Services {
 
   Params p_;
   std::vector<Method> methods_;
-  absl::flat_hash_map<std::string_view, const Method*> by_path_;
-  absl::flat_hash_map<std::string_view, const Method*> by_route_;
+  absl::flat_hash_map<absl::string_view, const Method*> by_path_;
+  absl::flat_hash_map<absl::string_view, const Method*> by_route_;
   ServicesMetrics metrics_;
   Histogram* read_seconds_[static_cast<size_t>(ReadType::kCount)][2] = {};
   std::atomic<uint64_t> spooled_{0};

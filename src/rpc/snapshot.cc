@@ -132,7 +132,7 @@ class SnapshotHandler : public StreamHandler {
  public:
   explicit SnapshotHandler(Call& call) : call_(call) {}
   void OnMessage(Buffer) override {
-    if (!Permitted(call_.shared_from_this(), server::Server::Access::kAdmin)) {
+    if (!Permitted(call_.shared_from_this(), server::Access::kAdmin)) {
       return;
     }
     server::Server& server = ServerOf(call_);

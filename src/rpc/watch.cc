@@ -224,7 +224,7 @@ class WatchHandler : public StreamHandler {
 
  private:
   std::string Refusal(const watch::CreateRequest& create) const {
-    const server::Server::Operation read{.access = server::Server::Access::kRead,
+    const server::Operation read{.access = server::Access::kRead,
                                          .key = create.key,
                                          .range_end = create.range_end};
     const Error error = ServerOf(call_).Authorize(WhoAsks(call_), {&read, 1});
