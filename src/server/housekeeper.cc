@@ -189,6 +189,9 @@ bool Housekeeper::RunOnce() {
 }
 
 MonoTime Housekeeper::NextWake() const {
+  if (p_.shared.fatal.raised()) {
+    return kNever;
+  }
   MonoTime next =
       std::min({next_lease_round_, next_space_check_, next_maintenance_, compactor_.next_tick()});
   if (p_.options.lease_checkpoint) {

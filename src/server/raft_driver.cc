@@ -195,13 +195,15 @@ bool RaftDriver::TakeFromApply() {
     }
     conf_answers_.Push(std::move(state));
     shared_.apply.Wake();
-    CampaignIfAlone();
     any = true;
   }
   const uint64_t applied = shared_.applied_index.load(std::memory_order_acquire);
   if (applied > last_applied_) {
     last_applied_ = applied;
     core_.AppliedTo(Index(applied));
+    // Possible now, if a configuration change was all that stood in the way (the first start of a
+    // member).
+    CampaignIfAlone();
     any = true;
   }
   const uint64_t compact = compact_to_.load(std::memory_order_acquire);

@@ -70,7 +70,7 @@ class ManualExecutor : public Executor {
   void RunFor(FakeClock& clock, std::chrono::nanoseconds span) {
     const MonoTime end = clock.Now() + span;
     RunUntilIdle();
-    while (true) {
+    while (clock.Now() < end) {
       const MonoTime next = NextWake();
       if (next > end) {
         break;
