@@ -218,7 +218,7 @@ TEST(CoreReadTest, OneOfFiveIsNoMajority) {
   Harness leader(setup);
   leader.core().Campaign();
   leader.Settle();
-  for (const uint64_t voter : {2, 3}) {
+  for (const uint64_t voter : {2u, 3u}) {
     leader.Step(Harness::Reply(MessageType::kVoteResp, voter, Term(1)));
     leader.Step(Harness::Acknowledge(voter, Term(1), 1));
   }
