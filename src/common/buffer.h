@@ -1,8 +1,9 @@
-// Buffer: a slice of immutable bytes with a share in their owner. BufferChain: a few of them in a row. A wire
-// message's payload, a log entry's payload, a stored record, an encoded event and a response body are all these
-// (docs/architecture.md, "Bytes").
+// Buffer: a slice of immutable bytes with a share in their owner. BufferChain: a few of them in a
+// row. A wire message's payload, a log entry's payload, a stored record, an encoded event and a
+// response body are all these (docs/architecture.md, "Bytes").
 //
-// Threads     Buffers that share an owner may be copied and dropped on different threads; one Buffer object is not
+// Threads     Buffers that share an owner may be copied and dropped on different threads; one
+// Buffer object is not
 //             itself thread-safe. The bytes never change once a Buffer shows them.
 // Limits      One owner holds at most 4 GiB - 1.
 #pragma once
@@ -15,11 +16,13 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+
 #include "common/check.h"
 
 namespace mainstay {
 
-// Reference-counted storage behind Buffers. Made with Allocate(); its bytes follow the header in one allocation.
+// Reference-counted storage behind Buffers. Made with Allocate(); its bytes follow the header in
+// one allocation.
 class BufferOwner {
  public:
   // `size` bytes, uninitialised, with one reference held by the caller.
@@ -44,7 +47,9 @@ class Buffer {
  public:
   Buffer() = default;
   // Bytes that live for ever (literals).
-  static Buffer Static(std::string_view bytes) { return Buffer(nullptr, bytes.data(), bytes.size()); }
+  static Buffer Static(std::string_view bytes) {
+    return Buffer(nullptr, bytes.data(), bytes.size());
+  }
   // A copy in an owner of its own.
   static Buffer Copy(std::string_view bytes);
   // A slice of `owner`, taking a new reference. REQUIRES: `bytes` lies inside the owner.
@@ -90,7 +95,8 @@ class Buffer {
     out.size_ = length;
     return out;
   }
-  // The same owner seen through another view of it. REQUIRES: `bytes` lies inside this buffer's owner.
+  // The same owner seen through another view of it. REQUIRES: `bytes` lies inside this buffer's
+  // owner.
   Buffer Within(std::string_view bytes) const {
     Buffer out(*this);
     out.data_ = bytes.data();
@@ -100,7 +106,8 @@ class Buffer {
   friend bool operator==(const Buffer& a, const Buffer& b) { return a.view() == b.view(); }
 
  private:
-  Buffer(BufferOwner* owner, const char* data, size_t size) : owner_(owner), data_(data), size_(size) {}
+  Buffer(BufferOwner* owner, const char* data, size_t size)
+      : owner_(owner), data_(data), size_(size) {}
   BufferOwner* owner_ = nullptr;
   const char* data_ = nullptr;
   size_t size_ = 0;
@@ -130,7 +137,8 @@ class MutableBuffer {
   size_t size_;
 };
 
-// Carves many small Buffers out of big blocks: one allocation a block. A block lives while one slice of it does.
+// Carves many small Buffers out of big blocks: one allocation a block. A block lives while one
+// slice of it does.
 class BufferArena {
  public:
   explicit BufferArena(size_t block_bytes = 64 << 10) : block_bytes_(block_bytes) {}

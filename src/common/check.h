@@ -1,4 +1,5 @@
-// MS_CHECK: our own bugs stop the process, in every build. The world's errors are values (status.h, error.h).
+// MS_CHECK: our own bugs stop the process, in every build. The world's errors are values (status.h,
+// error.h).
 #pragma once
 
 #include <sstream>
@@ -7,7 +8,10 @@
 namespace mainstay {
 
 // Logs the broken claim at level "fatal" through the log façade, flushes and aborts.
-[[noreturn]] void CheckFailed(const char* file, int line, const char* claim, const std::string& detail);
+[[noreturn]] void CheckFailed(const char* file,
+                              int line,
+                              const char* claim,
+                              const std::string& detail);
 
 namespace internal {
 template <class A, class B>
@@ -23,28 +27,28 @@ std::string ShowBoth(const A& a, const B& b) {
 }  // namespace internal
 }  // namespace mainstay
 
-#define MS_CHECK(claim)                                                \
-  do {                                                                 \
-    if (!(claim)) [[unlikely]] {                                       \
-      ::mainstay::CheckFailed(__FILE__, __LINE__, #claim, {});         \
-    }                                                                  \
+#define MS_CHECK(claim)                                        \
+  do {                                                         \
+    if (!(claim)) [[unlikely]] {                               \
+      ::mainstay::CheckFailed(__FILE__, __LINE__, #claim, {}); \
+    }                                                          \
   } while (false)
 
-#define MS_CHECK_MSG(claim, detail)                                    \
-  do {                                                                 \
-    if (!(claim)) [[unlikely]] {                                       \
-      ::mainstay::CheckFailed(__FILE__, __LINE__, #claim, (detail));   \
-    }                                                                  \
+#define MS_CHECK_MSG(claim, detail)                                  \
+  do {                                                               \
+    if (!(claim)) [[unlikely]] {                                     \
+      ::mainstay::CheckFailed(__FILE__, __LINE__, #claim, (detail)); \
+    }                                                                \
   } while (false)
 
-#define MS_CHECK_OP(a, op, b)                                                                  \
-  do {                                                                                         \
-    const auto& ms_a = (a);                                                                    \
-    const auto& ms_b = (b);                                                                    \
-    if (!(ms_a op ms_b)) [[unlikely]] {                                                        \
-      ::mainstay::CheckFailed(__FILE__, __LINE__, #a " " #op " " #b,                           \
-                              ::mainstay::internal::ShowBoth(ms_a, ms_b));                     \
-    }                                                                                          \
+#define MS_CHECK_OP(a, op, b)                                              \
+  do {                                                                     \
+    const auto& ms_a = (a);                                                \
+    const auto& ms_b = (b);                                                \
+    if (!(ms_a op ms_b)) [[unlikely]] {                                    \
+      ::mainstay::CheckFailed(__FILE__, __LINE__, #a " " #op " " #b,       \
+                              ::mainstay::internal::ShowBoth(ms_a, ms_b)); \
+    }                                                                      \
   } while (false)
 
 #define MS_CHECK_EQ(a, b) MS_CHECK_OP(a, ==, b)

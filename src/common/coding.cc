@@ -110,7 +110,8 @@ std::optional<std::string> Unhex(std::string_view text) {
 
 std::string HexId(uint64_t id) {
   std::array<char, 17> text{};
-  const int length = snprintf(text.data(), text.size(), "%llx", static_cast<unsigned long long>(id));
+  const int length =
+      snprintf(text.data(), text.size(), "%llx", static_cast<unsigned long long>(id));
   return {text.data(), static_cast<size_t>(length)};
 }
 

@@ -1,5 +1,5 @@
-// Byte coding: fixed-width integers in either order, and protobuf's varints and tags for the few messages that we
-// assemble by hand on hot paths.
+// Byte coding: fixed-width integers in either order, and protobuf's varints and tags for the few
+// messages that we assemble by hand on hot paths.
 #pragma once
 
 #include <bit>
@@ -23,17 +23,26 @@ inline T LoadLE(const char* from) {
   std::memcpy(&v, from, sizeof v);
   return v;
 }
-inline void StoreBE64(char* to, uint64_t v) { StoreLE(to, __builtin_bswap64(v)); }
-inline uint64_t LoadBE64(const char* from) { return __builtin_bswap64(LoadLE<uint64_t>(from)); }
-inline void StoreBE32(char* to, uint32_t v) { StoreLE(to, __builtin_bswap32(v)); }
-inline uint32_t LoadBE32(const char* from) { return __builtin_bswap32(LoadLE<uint32_t>(from)); }
+inline void StoreBE64(char* to, uint64_t v) {
+  StoreLE(to, __builtin_bswap64(v));
+}
+inline uint64_t LoadBE64(const char* from) {
+  return __builtin_bswap64(LoadLE<uint64_t>(from));
+}
+inline void StoreBE32(char* to, uint32_t v) {
+  StoreLE(to, __builtin_bswap32(v));
+}
+inline uint32_t LoadBE32(const char* from) {
+  return __builtin_bswap32(LoadLE<uint32_t>(from));
+}
 inline void AppendBE64(std::string* to, uint64_t v) {
   char b[8];
   StoreBE64(b, v);
   to->append(b, 8);
 }
 
-// ---- protobuf wire format -------------------------------------------------------------------------------------
+// ---- protobuf wire format
+// -------------------------------------------------------------------------------------
 inline constexpr size_t kVarintMax = 10;
 
 inline size_t VarintSize(uint64_t v) {
@@ -62,7 +71,8 @@ inline size_t VarintFieldSize(uint32_t field, uint64_t v) {
   return v == 0 ? 0 : VarintSize(WireTag(field, WireType::kVarint)) + VarintSize(v);
 }
 inline size_t BytesFieldSize(uint32_t field, size_t length) {
-  return length == 0 ? 0 : VarintSize(WireTag(field, WireType::kBytes)) + VarintSize(length) + length;
+  return length == 0 ? 0
+                     : VarintSize(WireTag(field, WireType::kBytes)) + VarintSize(length) + length;
 }
 inline char* PutVarintField(char* to, uint32_t field, uint64_t v) {
   return v == 0 ? to : PutVarint(PutVarint(to, WireTag(field, WireType::kVarint)), v);
@@ -120,7 +130,8 @@ class WireReader {
   std::string_view bytes_;
 };
 
-// ---- text ------------------------------------------------------------------------------------------------------
+// ---- text
+// ------------------------------------------------------------------------------------------------------
 std::string Hex(std::string_view bytes);
 std::optional<std::string> Unhex(std::string_view text);
 // Lower-case hex of a number without padding, as etcd prints ids.

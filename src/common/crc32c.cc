@@ -50,7 +50,9 @@ __attribute__((target("sse4.2"))) uint32_t ExtendHardware(uint32_t state, std::s
   }
   return narrow;
 }
-bool HaveHardware() { return __builtin_cpu_supports("sse4.2"); }
+bool HaveHardware() {
+  return __builtin_cpu_supports("sse4.2");
+}
 #elif defined(__aarch64__)
 __attribute__((target("+crc"))) uint32_t ExtendHardware(uint32_t state, std::string_view bytes) {
   const char* at = bytes.data();
@@ -63,10 +65,16 @@ __attribute__((target("+crc"))) uint32_t ExtendHardware(uint32_t state, std::str
   }
   return state;
 }
-bool HaveHardware() { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
+bool HaveHardware() {
+  return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+}
 #else
-uint32_t ExtendHardware(uint32_t state, std::string_view bytes) { return ExtendSoftware(state, bytes); }
-bool HaveHardware() { return false; }
+uint32_t ExtendHardware(uint32_t state, std::string_view bytes) {
+  return ExtendSoftware(state, bytes);
+}
+bool HaveHardware() {
+  return false;
+}
 #endif
 
 // a * b in GF(2)[x] modulo the polynomial, both with bits reversed: x^0 is the top bit.
@@ -99,7 +107,8 @@ uint32_t Crc32cExtend(uint32_t crc, std::string_view bytes) {
 }
 
 uint32_t Crc32cCombine(uint32_t crc_a, uint32_t crc_b, uint64_t length_b) {
-  // Appending n zero bytes multiplies a checksum by x^(8n); the conditioning of init and final xor cancels out.
+  // Appending n zero bytes multiplies a checksum by x^(8n); the conditioning of init and final xor
+  // cancels out.
   static const std::array<uint32_t, 64> powers = MakePowers();
   for (size_t i = 0; length_b != 0; ++i, length_b >>= 1) {
     if (length_b & 1) {

@@ -1,5 +1,5 @@
-// Error: every failure that an API client can be told of. Names follow etcd's (ErrGRPCxxx without the prefix). The
-// gRPC code and the exact text of each stand in one table, src/rpc/errors.cc.
+// Error: every failure that an API client can be told of. Names follow etcd's (ErrGRPCxxx without
+// the prefix). The gRPC code and the exact text of each stand in one table, src/rpc/errors.cc.
 #pragma once
 
 #include <cstdint>
@@ -76,17 +76,17 @@ enum class Error : uint8_t {
   kCanceled,
   kDeadlineExceeded,
   // Texts that etcd sends without a declared constant.
-  kContextDeadlineExceeded,   // DeadlineExceeded "context deadline exceeded"
-  kProposalDropped,           // Unknown "raft proposal dropped"
-  kNotPrimaryLessor,          // Unknown "not a primary lessor"
-  kLeaderTransferTimeout,     // Unknown "etcdserver: request timed out, leader transfer took too long"
-  kUnknownMethod,             // Unknown "etcdserver: unknown method"
-  kRangeStreamSortOrder,      // Unimplemented "RangeStream does not support custom sort orders"
-  kRangeStreamFilters,        // Unimplemented "RangeStream does not support revision filters"
+  kContextDeadlineExceeded,  // DeadlineExceeded "context deadline exceeded"
+  kProposalDropped,          // Unknown "raft proposal dropped"
+  kNotPrimaryLessor,         // Unknown "not a primary lessor"
+  kLeaderTransferTimeout,  // Unknown "etcdserver: request timed out, leader transfer took too long"
+  kUnknownMethod,          // Unknown "etcdserver: unknown method"
+  kRangeStreamSortOrder,   // Unimplemented "RangeStream does not support custom sort orders"
+  kRangeStreamFilters,     // Unimplemented "RangeStream does not support revision filters"
   // Mainstay's own.
-  kInternal,                  // Internal, the text goes with it in the log
-  kOverloaded,                // ResourceExhausted: a memory or queue budget is used up
-  kUnknownEnum,               // InvalidArgument: an enum value that no version defines
+  kInternal,     // Internal, the text goes with it in the log
+  kOverloaded,   // ResourceExhausted: a memory or queue budget is used up
+  kUnknownEnum,  // InvalidArgument: an enum value that no version defines
   kCount,
 };
 
@@ -94,8 +94,9 @@ enum class Error : uint8_t {
 template <class T>
 class [[nodiscard]] ErrorOr {
  public:
-  ErrorOr(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: as absl::StatusOr
-  ErrorOr(Error error) : state_(std::in_place_index<1>, error) {          // NOLINT: as absl::StatusOr
+  ErrorOr(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}       // NOLINT: as absl::StatusOr
+  ErrorOr(Error error) : state_(std::in_place_index<1>, error) {  // NOLINT: as absl::StatusOr
     MS_CHECK(error != Error::kOk);
   }
   bool ok() const { return state_.index() == 0; }

@@ -1,4 +1,5 @@
-// Every limit that is no flag, in one place: what bounds it, and what happens at the bound stands where it is used.
+// Every limit that is no flag, in one place: what bounds it, and what happens at the bound stands
+// where it is used.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@ namespace mainstay {
 
 // Proposals that the raft thread has not drained yet; beyond it Error::kTooManyRequests.
 inline constexpr size_t kProposalsPendingMax = 65536;
-// Committed entries that are not applied yet; beyond it proposals get Error::kTooManyRequests (etcd's number).
+// Committed entries that are not applied yet; beyond it proposals get Error::kTooManyRequests
+// (etcd's number).
 inline constexpr uint64_t kApplyLagMax = 5000;
 // Read requests that wait for one read barrier; beyond it Error::kTooManyRequests.
 inline constexpr size_t kReadsPendingMax = 262144;

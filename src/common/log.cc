@@ -7,9 +7,10 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "fmt/format.h"
+
 #include "common/check.h"
 #include "common/coding.h"
-#include "fmt/format.h"
 
 namespace mainstay {
 namespace {
@@ -19,7 +20,8 @@ class StderrSink : public LogSink {
   void Write(LogLevel, std::string_view line) override {
     std::string out(line);
     out.push_back('\n');
-    // One write a line keeps lines of several threads whole. There is nowhere to report a failure of standard error.
+    // One write a line keeps lines of several threads whole. There is nowhere to report a failure
+    // of standard error.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, out.data(), out.size());
   }
   void Flush() override {}
@@ -87,11 +89,21 @@ size_t Utf8Length(std::string_view text) {
 
 }  // namespace
 
-void SetLogSink(LogSink* sink) { g_sink.store(sink, std::memory_order_release); }
-void SetLogLevel(LogLevel level) { g_level.store(level, std::memory_order_relaxed); }
-void SetLogFormat(LogFormat format) { g_format.store(format, std::memory_order_relaxed); }
-bool LogEnabled(LogLevel level) { return level >= g_level.load(std::memory_order_relaxed); }
-void FlushLog() { Sink().Flush(); }
+void SetLogSink(LogSink* sink) {
+  g_sink.store(sink, std::memory_order_release);
+}
+void SetLogLevel(LogLevel level) {
+  g_level.store(level, std::memory_order_relaxed);
+}
+void SetLogFormat(LogFormat format) {
+  g_format.store(format, std::memory_order_relaxed);
+}
+bool LogEnabled(LogLevel level) {
+  return level >= g_level.load(std::memory_order_relaxed);
+}
+void FlushLog() {
+  Sink().Flush();
+}
 
 void AppendJsonString(std::string* out, std::string_view text) {
   out->push_back('"');
@@ -206,7 +218,9 @@ LogLine& LogLine::Bool(std::string_view key, bool value) {
   fields_ += value ? "true" : "false";
   return *this;
 }
-LogLine& LogLine::Hex(std::string_view key, uint64_t id) { return Str(key, HexId(id)); }
+LogLine& LogLine::Hex(std::string_view key, uint64_t id) {
+  return Str(key, HexId(id));
+}
 LogLine& LogLine::Duration(std::string_view key, std::chrono::nanoseconds value) {
   return Str(key, GoDuration(value));
 }
@@ -216,8 +230,13 @@ LogLine& LogLine::Raw(std::string_view key, std::string_view json) {
   return *this;
 }
 
-[[noreturn]] void CheckFailed(const char* file, int line, const char* claim, const std::string& detail) {
-  LogLine(LogLevel::kFatal, file, line, "broken invariant").Str("claim", claim).Str("detail", detail);
+[[noreturn]] void CheckFailed(const char* file,
+                              int line,
+                              const char* claim,
+                              const std::string& detail) {
+  LogLine(LogLevel::kFatal, file, line, "broken invariant")
+      .Str("claim", claim)
+      .Str("detail", detail);
   FlushLog();
   std::abort();
 }

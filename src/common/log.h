@@ -1,10 +1,12 @@
-// Log façade: one JSON object a line with etcd's keys, in etcd's order: level, ts, [logger], caller, msg, fields.
+// Log façade: one JSON object a line with etcd's keys, in etcd's order: level, ts, [logger],
+// caller, msg, fields.
 //
 //   MS_LOG(kInfo, "ready to serve client requests").Str("address", url).Num("members", 3);
 //
 // Message texts that tools wait for stay exactly etcd's (docs/operations.md lists them).
 //
-// Threads  Any. A line is handed to the sink whole. The production sink queues and never blocks the caller.
+// Threads  Any. A line is handed to the sink whole. The production sink queues and never blocks the
+// caller.
 #pragma once
 
 #include <chrono>
@@ -45,9 +47,10 @@ class LogLine {
   LogLine& Num(std::string_view key, int64_t value);
   LogLine& Unsigned(std::string_view key, uint64_t value);
   LogLine& Bool(std::string_view key, bool value);
-  LogLine& Hex(std::string_view key, uint64_t id);                          // unpadded hex string, as etcd's ids
-  LogLine& Duration(std::string_view key, std::chrono::nanoseconds value);  // "1.5s", as Go prints it
-  LogLine& Raw(std::string_view key, std::string_view json);                // `json` is one valid JSON value
+  LogLine& Hex(std::string_view key, uint64_t id);  // unpadded hex string, as etcd's ids
+  LogLine& Duration(std::string_view key,
+                    std::chrono::nanoseconds value);          // "1.5s", as Go prints it
+  LogLine& Raw(std::string_view key, std::string_view json);  // `json` is one valid JSON value
   LogLine& Error(std::string_view text) { return Str("error", text); }
 
  private:
@@ -71,8 +74,8 @@ struct LogVoidify {
 }  // namespace internal
 }  // namespace mainstay
 
-#define MS_LOG(level, message)                                  \
-  !::mainstay::LogEnabled(::mainstay::LogLevel::level)          \
-      ? (void)0                                                 \
-      : ::mainstay::internal::LogVoidify() &                    \
+#define MS_LOG(level, message)                         \
+  !::mainstay::LogEnabled(::mainstay::LogLevel::level) \
+      ? (void)0                                        \
+      : ::mainstay::internal::LogVoidify() &           \
             ::mainstay::LogLine(::mainstay::LogLevel::level, __FILE__, __LINE__, message)

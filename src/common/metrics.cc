@@ -4,8 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "common/check.h"
 #include "fmt/format.h"
+
+#include "common/check.h"
 
 namespace mainstay {
 namespace {
@@ -32,7 +33,8 @@ std::string RenderLabels(const MetricLabels& labels) {
   return out;
 }
 
-// As Go's strconv 'g' with the shortest digits.
+// As Go's strconv 'g' with the shortest digits: plain from 1e-4 up to below 1e+06, with an exponent
+// elsewhere.
 std::string Number(double v) {
   if (std::isinf(v)) {
     return v > 0 ? "+Inf" : "-Inf";
@@ -40,10 +42,21 @@ std::string Number(double v) {
   if (std::isnan(v)) {
     return "NaN";
   }
-  if (v == std::floor(v) && std::fabs(v) < 1e15) {
-    return fmt::format("{}", static_cast<int64_t>(v));
+  if (v == 0) {
+    return "0";
   }
-  return fmt::format("{}", v);
+  const double magnitude = std::floor(std::log10(std::fabs(v)));
+  if (magnitude >= -4 && magnitude < 6) {
+    return v == std::floor(v) ? fmt::format("{}", static_cast<int64_t>(v)) : fmt::format("{}", v);
+  }
+  // The shortest digits that read back as v, in exponent form.
+  for (int digits = 0; digits < 17; ++digits) {
+    std::string text = fmt::format("{:.{}e}", v, digits);
+    if (std::stod(text) == v) {
+      return text;
+    }
+  }
+  return fmt::format("{:.17e}", v);
 }
 
 std::string Braced(const std::string& labels, const std::string& extra = {}) {
@@ -88,7 +101,9 @@ MetricRegistry::Instrument& MetricRegistry::Find(std::string_view name,
   return family->second.by_labels[RenderLabels(labels)];
 }
 
-Counter& MetricRegistry::AddCounter(std::string_view name, std::string_view help, MetricLabels labels) {
+Counter& MetricRegistry::AddCounter(std::string_view name,
+                                    std::string_view help,
+                                    MetricLabels labels) {
   MutexLock lock(mu_);
   Instrument& at = Find(name, help, Type::kCounter, labels);
   if (at.counter == nullptr) {
@@ -156,14 +171,19 @@ std::string MetricRegistry::RenderText() const {
           below += h.buckets_[i].load(std::memory_order_relaxed);
           const double bound =
               i < h.bounds_.size() ? h.bounds_[i] : std::numeric_limits<double>::infinity();
-          out += fmt::format("{}_bucket{} {}\n", name, Braced(labels, "le=\"" + Number(bound) + "\""), below);
+          out += fmt::format("{}_bucket{} {}\n", name,
+                             Braced(labels, "le=\"" + Number(bound) + "\""), below);
         }
         // The count of a scrape is its +Inf bucket, so that the two agree while others observe.
         out += fmt::format("{}_sum{} {}\n{}_count{} {}\n", name, Braced(labels),
-                           Number(h.sum_.load(std::memory_order_relaxed)), name, Braced(labels), below);
+                           Number(h.sum_.load(std::memory_order_relaxed)), name, Braced(labels),
+                           below);
         continue;
       }
-      const double value = at.read ? at.read() : at.counter ? at.counter->value() : at.gauge ? at.gauge->value() : 0;
+      const double value = at.read      ? at.read()
+                           : at.counter ? at.counter->value()
+                           : at.gauge   ? at.gauge->value()
+                                        : 0;
       out += fmt::format("{}{} {}\n", name, Braced(labels), Number(value));
     }
   }

@@ -1,9 +1,11 @@
 // Metric façade: counters, gauges and histograms with relaxed atomics, and Prometheus' text format.
 //
-// Role     Each member has one registry, made by main (or the simulator) and handed down; modules keep references to
+// Role     Each member has one registry, made by main (or the simulator) and handed down; modules
+// keep references to
 //          the instruments that they made at construction.
 // Threads  Instruments: any. Add...() and RenderText(): any.
-// Errors   The same name with another type or help is a bug and stops the process. The same name with other labels
+// Errors   The same name with another type or help is a bug and stops the process. The same name
+// with other labels
 //          joins its family; the same name and labels give back the instrument that exists.
 #pragma once
 
@@ -63,12 +65,19 @@ class MetricRegistry {
  public:
   Counter& AddCounter(std::string_view name, std::string_view help, MetricLabels labels = {});
   Gauge& AddGauge(std::string_view name, std::string_view help, MetricLabels labels = {});
-  Histogram& AddHistogram(std::string_view name, std::string_view help, std::vector<double> bounds,
+  Histogram& AddHistogram(std::string_view name,
+                          std::string_view help,
+                          std::vector<double> bounds,
                           MetricLabels labels = {});
-  // A gauge (or counter) whose value is asked for at each scrape. `read` may run on any thread and must not block.
-  void AddGaugeFn(std::string_view name, std::string_view help, std::function<double()> read,
+  // A gauge (or counter) whose value is asked for at each scrape. `read` may run on any thread and
+  // must not block.
+  void AddGaugeFn(std::string_view name,
+                  std::string_view help,
+                  std::function<double()> read,
                   MetricLabels labels = {});
-  void AddCounterFn(std::string_view name, std::string_view help, std::function<double()> read,
+  void AddCounterFn(std::string_view name,
+                    std::string_view help,
+                    std::function<double()> read,
                     MetricLabels labels = {});
   // Drops one labelled instrument; references to it must be gone. For peers that left.
   void Remove(std::string_view name, const MetricLabels& labels);
@@ -88,8 +97,10 @@ class MetricRegistry {
     std::string help;
     std::map<std::string, Instrument> by_labels;  // key: the rendered label list
   };
-  Instrument& Find(std::string_view name, std::string_view help, Type type, const MetricLabels& labels)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Instrument& Find(std::string_view name,
+                   std::string_view help,
+                   Type type,
+                   const MetricLabels& labels) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable Mutex mu_;
   std::map<std::string, Family, std::less<>> families_ ABSL_GUARDED_BY(mu_);

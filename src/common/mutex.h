@@ -1,5 +1,5 @@
-// Mutex with thread-safety annotations over std::mutex: Debian's absl::Mutex is not instrumented for
-// ThreadSanitizer and reports races that are none.
+// Mutex with thread-safety annotations over std::mutex: Debian's absl::Mutex is not instrumented
+// for ThreadSanitizer and reports races that are none.
 #pragma once
 
 #include <condition_variable>

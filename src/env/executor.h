@@ -1,5 +1,6 @@
-// Threads as a parameter. Every thread of a member is a Task whose RunOnce() does what is ready and returns; blocking
-// waits exist only in the production Executor. The simulator calls RunOnce() in its own order on virtual time.
+// Threads as a parameter. Every thread of a member is a Task whose RunOnce() does what is ready and
+// returns; blocking waits exist only in the production Executor. The simulator calls RunOnce() in
+// its own order on virtual time.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+
 #include "common/mutex.h"
 #include "env/clock.h"
 
@@ -34,7 +36,8 @@ class TaskHandle {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Runs `task`, which must outlive the handle, on a thread of its own called `name` (at most 15 bytes).
+  // Runs `task`, which must outlive the handle, on a thread of its own called `name` (at most 15
+  // bytes).
   virtual std::unique_ptr<TaskHandle> Start(std::string name, Task& task) = 0;
 };
 
@@ -42,12 +45,14 @@ class Executor {
 class WorkPool {
  public:
   virtual ~WorkPool() = default;
-  // False if the pool's queue is full; the work was not taken. Work runs in any order, on any pool thread.
+  // False if the pool's queue is full; the work was not taken. Work runs in any order, on any pool
+  // thread.
   [[nodiscard]] virtual bool TrySubmit(absl::AnyInvocable<void()> work) = 0;
 };
 
 std::unique_ptr<Executor> NewThreadExecutor(Clock& clock);
-// `threads` threads called name-0...; at most `pending_max` items wait. Destruction finishes what was taken.
+// `threads` threads called name-0...; at most `pending_max` items wait. Destruction finishes what
+// was taken.
 std::unique_ptr<WorkPool> NewThreadPool(std::string name, int threads, size_t pending_max);
 
 }  // namespace mainstay

@@ -25,7 +25,8 @@ class PosixFile : public File {
     out->resize(length);
     size_t done = 0;
     while (done < length) {
-      const ssize_t n = ::pread(fd_, out->data() + done, length - done, static_cast<off_t>(offset + done));
+      const ssize_t n =
+          ::pread(fd_, out->data() + done, length - done, static_cast<off_t>(offset + done));
       if (n < 0) {
         if (errno == EINTR) {
           continue;
@@ -72,7 +73,9 @@ class PosixFile : public File {
   const std::string& path() const override { return path_; }
 
  private:
-  Status Fail(std::string_view what) const { return ErrnoStatus(std::string(what) + " " + path_, errno); }
+  Status Fail(std::string_view what) const {
+    return ErrnoStatus(std::string(what) + " " + path_, errno);
+  }
   const int fd_;
   const std::string path_;
 };
@@ -104,8 +107,9 @@ class Posix : public FileSystem {
     return std::make_unique<PosixFile>(fd, path);
   }
   Status Rename(const std::string& from, const std::string& to) override {
-    return ::rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus()
-                                                   : ErrnoStatus("rename " + from + " to " + to, errno);
+    return ::rename(from.c_str(), to.c_str()) == 0
+               ? absl::OkStatus()
+               : ErrnoStatus("rename " + from + " to " + to, errno);
   }
   Status Remove(const std::string& path) override {
     return ::remove(path.c_str()) == 0 ? absl::OkStatus() : ErrnoStatus("remove " + path, errno);
@@ -133,7 +137,8 @@ class Posix : public FileSystem {
   StatusOr<std::vector<std::string>> List(const std::string& dir) override {
     std::vector<std::string> names;
     std::error_code error;
-    for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end;
+         it.increment(error)) {
       names.push_back(it->path().filename().string());
     }
     if (error) {
@@ -141,6 +146,10 @@ class Posix : public FileSystem {
     }
     std::sort(names.begin(), names.end());
     return names;
+  }
+  uint32_t Permissions(const std::string& path) override {
+    struct stat info {};
+    return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0700;
   }
   bool Exists(const std::string& path) override { return ::access(path.c_str(), F_OK) == 0; }
   Status SyncDir(const std::string& dir) override {

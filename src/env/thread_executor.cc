@@ -26,13 +26,15 @@ class ThreadTask : public TaskHandle {
     thread_.join();
   }
   void Wake() override {
-    // The flag is set before the state is looked at, and the sleeper looks at the flag after it has said that it
-    // sleeps: one of the two always sees the other.
+    // The flag is set before the state is looked at, and the sleeper looks at the flag after it has
+    // said that it sleeps: one of the two always sees the other.
     if (signaled_.exchange(true)) {
       return;
     }
     if (sleeping_.load()) {
-      { std::lock_guard lock(mu_); }
+      {
+        std::lock_guard lock(mu_);
+      }
       wake_.notify_one();
     }
   }
@@ -137,7 +139,9 @@ class ThreadPool : public WorkPool {
 
 }  // namespace
 
-std::unique_ptr<Executor> NewThreadExecutor(Clock& clock) { return std::make_unique<ThreadExecutor>(clock); }
+std::unique_ptr<Executor> NewThreadExecutor(Clock& clock) {
+  return std::make_unique<ThreadExecutor>(clock);
+}
 
 std::unique_ptr<WorkPool> NewThreadPool(std::string name, int threads, size_t pending_max) {
   return std::make_unique<ThreadPool>(name, threads, pending_max);

@@ -116,9 +116,27 @@ TEST(MetricsTest, TextFormat) {
   registry.AddHistogram("a_seconds", "times", {0.5, 1}).Observe(0.7);
   EXPECT_EQ(registry.RenderText(),
             "# HELP a_seconds times\n# TYPE a_seconds histogram\n"
-            "a_seconds_bucket{le=\"0.5\"} 0\na_seconds_bucket{le=\"1\"} 1\na_seconds_bucket{le=\"+Inf\"} 1\n"
+            "a_seconds_bucket{le=\"0.5\"} 0\na_seconds_bucket{le=\"1\"} "
+            "1\na_seconds_bucket{le=\"+Inf\"} 1\n"
             "a_seconds_sum 0.7\na_seconds_count 1\n"
             "# HELP b_total counts\n# TYPE b_total counter\nb_total{x=\"1\"} 2\n");
+}
+
+TEST(MetricsTest, NumbersAsPrometheusPrintsThem) {
+  MetricRegistry registry;
+  Gauge& gauge = registry.AddGauge("g", "h");
+  for (const auto& [value, text] :
+       std::vector<std::pair<double, std::string>>{{2147483648.0, "2.147483648e+09"},
+                                                   {999999, "999999"},
+                                                   {1e6, "1e+06"},
+                                                   {-1, "-1"},
+                                                   {0.25, "0.25"},
+                                                   {0.0001, "0.0001"},
+                                                   {0.00001, "1e-05"},
+                                                   {0, "0"}}) {
+    gauge.Set(value);
+    EXPECT_THAT(registry.RenderText(), testing::EndsWith("\ng " + text + "\n"));
+  }
 }
 
 TEST(BoundedQueueTest, RefusesWhenFullAndKeepsOrder) {
