@@ -110,6 +110,7 @@ bool Connection::Sniff() {
     return false;
   }
   SSL_set_fd(ssl_, fd_);
+  SSL_set_accept_state(ssl_);
   peer_.tls = true;
   phase_ = Phase::kHandshake;
   return true;
