@@ -13,13 +13,17 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 
 #include "common/buffer.h"
+#include "common/metrics.h"
 #include "common/mutex.h"
 #include "env/clock.h"
 #include "rpc/call.h"
@@ -116,6 +120,9 @@ class Loop : public server::ReplySink {
   void WatchLeader(const CallPtr& call);
   size_t awaited() const { return replies_.size(); }
 
+  // etcd_server_client_requests_total of one client-api-version.
+  Counter& ClientRequests(std::string_view version, bool stream);
+
  private:
   struct Delivered {
     uint64_t slot;
@@ -123,6 +130,7 @@ class Loop : public server::ReplySink {
   };
   void Wake();
   void Drain();
+  void Answer(uint64_t slot, server::Reply&& reply);
   void LookForLeader();
 
   Services& services_;
@@ -131,6 +139,8 @@ class Loop : public server::ReplySink {
   SlotTable<ReplyFn> replies_;
   SlotTable<WorkFn> works_;
   std::vector<server::Proposal> proposals_;
+  std::vector<Error> outcomes_;
+  absl::flat_hash_map<std::string, Counter*> client_requests_[2];
   std::vector<std::weak_ptr<Call>> need_leader_;
   int leaderless_looks_ = 0;
   bool looking_ = false;

@@ -34,19 +34,19 @@ struct Method {
   std::string_view name;     // "Range"
   MethodType type = MethodType::kUnary;
   // Full names of the messages, for the gateway.
-  std::string_view request_type;
-  std::string_view response_type;
+  std::string_view request_type = {};
+  std::string_view response_type = {};
   // At most one is set. Neither: the method is known and answers Unimplemented, naming itself.
   UnaryFn unary = nullptr;
   StreamFn stream = nullptr;
   // HTTP routes of the gateway, each POST.
-  std::vector<std::string_view> routes;
+  std::vector<std::string_view> routes = {};
   bool served_to_learner = false;
   // Stays out of the metrics until first used (Lock, Election), as in etcd.
   bool metrics_on_use = false;
 
-  std::string path;  // "/etcdserverpb.KV/Range"
-  mutable MethodMetrics metrics;
+  std::string path = {};  // "/etcdserverpb.KV/Range"
+  mutable MethodMetrics metrics = {};
 };
 
 // Every method, without metrics.

@@ -7,6 +7,7 @@
 // Sources     grpc-api 1.1, 7, 8.4.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -54,21 +55,9 @@ struct ServicesMetrics {
   Counter* keep_alive_send_failures = nullptr;
 };
 
-// Labels `type` of etcd_server_request_duration_seconds.
-enum class RequestType : uint8_t {
-  kRange,
-  kReadonlyTxn,
-  kPut,
-  kDeleteRange,
-  kTxn,
-  kCompaction,
-  kLeaseGrant,
-  kLeaseRevoke,
-  kAlarm,
-  kAuthenticate,
-  kAuthStatus,
-  kCount,
-};
+// Labels `type` of etcd_server_request_duration_seconds that reads have; the server observes those
+// of writes.
+enum class ReadType : uint8_t { kRange, kReadonlyTxn, kCount };
 
 class Services {
  public:
@@ -105,21 +94,21 @@ class Services {
   const ServicesOptions& options() const { return p_.options; }
   const SnapshotExporter& export_snapshot() const { return p_.export_snapshot; }
   ServicesMetrics& metrics() { return metrics_; }
-  void ObserveRequest(RequestType type, bool success, MonoTime started);
+  void ObserveRead(ReadType type, bool success, MonoTime started);
   // A name for a spool file, unique in this process.
   std::string SpoolPath();
 
  private:
-  Error CheckGate(const Call& call, bool stream);
-  void CountClient(const Call& call, bool stream);
+  Error CheckGate(Call& call, bool stream);
   void MakeMetrics();
+  void MakeMethodMetrics(const Method& method);
 
   Params p_;
   std::vector<Method> methods_;
-  absl::flat_hash_map<std::string_view, const Method*> by_path_;
-  absl::flat_hash_map<std::string_view, const Method*> by_route_;
+  absl::flat_hash_map<absl::string_view, const Method*> by_path_;
+  absl::flat_hash_map<absl::string_view, const Method*> by_route_;
   ServicesMetrics metrics_;
-  Histogram* request_seconds_[static_cast<size_t>(RequestType::kCount)][2] = {};
+  Histogram* read_seconds_[static_cast<size_t>(ReadType::kCount)][2] = {};
   std::atomic<uint64_t> spooled_{0};
 };
 
