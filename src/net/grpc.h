@@ -1,6 +1,7 @@
 // gRPC on the server's side of a Stream: messages, metadata, deadlines, status.
 //
-// Role        GrpcHandler is the Handler for requests whose content type is application/grpc; it asks its Router for a
+// Role        GrpcHandler is the Handler for requests whose content type is application/grpc; it
+// asks its Router for a
 //             GrpcSink per call.
 // Threads     The stream's loop.
 // Ownership   A GrpcCall is dead once OnGone() was called or Finish() returned: nobody may keep it.
@@ -71,7 +72,8 @@ class GrpcSink {
   virtual void OnMessage(Buffer message) = 0;
   virtual void OnHalfClose() = 0;
   virtual void OnWritten(size_t bytes) { (void)bytes; }
-  // Over for a reason that is not Finish(): kCancelled (reset, connection lost) or kDeadlineExceeded. Last call.
+  // Over for a reason that is not Finish(): kCancelled (reset, connection lost) or
+  // kDeadlineExceeded. Last call.
   virtual void OnGone(GrpcCode code) = 0;
 };
 

@@ -1,10 +1,11 @@
 // One HTTP exchange, over HTTP/1.1 or HTTP/2, as its handler sees it. The engine knows no service.
 //
-// Role        A connection makes a Stream per request and asks the Handler for a StreamSink; the sink hears the request's
+// Role        A connection makes a Stream per request and asks the Handler for a StreamSink; the
+// sink hears the request's
 //             body and the end, and answers through the Stream.
 // Threads     Everything on the connection's loop.
-// Ownership   The connection owns Stream and sink. A Stream is dead once OnClosed() was called: nobody may keep it.
-// Limits      ServerOptions (server.h).
+// Ownership   The connection owns Stream and sink. A Stream is dead once OnClosed() was called:
+// nobody may keep it. Limits      ServerOptions (server.h).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ class Loop;
 
 // Who is at the other end; constant for a connection.
 struct Peer {
-  std::string address;      // "ip:port", or the socket's path
+  std::string address;  // "ip:port", or the socket's path
   bool tls = false;
   std::string common_name;  // subject CN of the verified leaf certificate; empty without one
 };
@@ -66,8 +67,8 @@ class Stream {
   const Peer& peer() const { return *peer_; }
   Loop& loop() const { return *loop_; }
 
-  // The response, in this order: Respond() alone; or SendHead(), any SendBody(), End(). For HTTP/1.1 a response without
-  // content-length goes out in chunks.
+  // The response, in this order: Respond() alone; or SendHead(), any SendBody(), End(). For
+  // HTTP/1.1 a response without content-length goes out in chunks.
   virtual void SendHead(int status, const FieldList& fields) = 0;
   virtual void SendBody(BufferChain body) = 0;
   // `trailers` are sent over HTTP/2 only.
@@ -75,7 +76,8 @@ class Stream {
   // Head and end in one, without a body: gRPC's "trailers only".
   virtual void RespondHeadOnly(int status, const FieldList& fields) = 0;
   void Respond(int status, const FieldList& fields, Buffer body);
-  // Ends the exchange with an error of the protocol: RST_STREAM over HTTP/2, a closed connection over HTTP/1.1.
+  // Ends the exchange with an error of the protocol: RST_STREAM over HTTP/2, a closed connection
+  // over HTTP/1.1.
   virtual void Reset(uint32_t http2_error) = 0;
   // Bytes given to SendBody() that have not gone to the socket's queue.
   virtual size_t unsent_bytes() const = 0;
@@ -94,14 +96,16 @@ class StreamSink {
   virtual void OnEnd() = 0;
   // `bytes` of SendBody() have left for the socket.
   virtual void OnWritten(size_t bytes) { (void)bytes; }
-  // The exchange is over, whoever ended it; nothing can be sent and nothing comes any more. Last call.
+  // The exchange is over, whoever ended it; nothing can be sent and nothing comes any more. Last
+  // call.
   virtual void OnClosed() {}
 };
 
 class Handler {
  public:
   virtual ~Handler() = default;
-  // Called when the head is there. Must return a sink; may answer at once. Any loop, at the same time.
+  // Called when the head is there. Must return a sink; may answer at once. Any loop, at the same
+  // time.
   virtual std::unique_ptr<StreamSink> OnRequest(Stream& stream) = 0;
 };
 

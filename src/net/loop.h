@@ -1,9 +1,11 @@
 // Loop: one thread, one epoll, all the connections that live on it.
 //
-// Invariants  I1 per wake-up: first everything ready is read and handled, then posted work, then the batch-end hook, then
+// Invariants  I1 per wake-up: first everything ready is read and handled, then posted work, then
+// the batch-end hook, then
 //             all output of all streams goes out, one write a connection.
 // Threads     Post(): any. All else: the loop's thread.
-// Limits      Posted work is bounded by whoever posts: answers to admitted requests, and few other things.
+// Limits      Posted work is bounded by whoever posts: answers to admitted requests, and few other
+// things.
 #pragma once
 
 #include <atomic>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+
 #include "common/mutex.h"
 #include "common/status.h"
 #include "env/clock.h"
@@ -48,7 +51,11 @@ class Loop {
   void Stop();
 
   void Post(absl::AnyInvocable<void()> work);
-  void After(std::chrono::nanoseconds delay, absl::AnyInvocable<void()> work);
+  using Timers = std::multimap<MonoTime, absl::AnyInvocable<void()>>;
+  using Timer = Timers::iterator;
+  Timer After(std::chrono::nanoseconds delay, absl::AnyInvocable<void()> work);
+  // REQUIRES: the timer has not run.
+  void Cancel(Timer timer) { timers_.erase(timer); }
   MonoTime now() const { return now_; }
   Clock& clock() const { return clock_; }
   bool IsCurrent() const { return std::this_thread::get_id() == thread_.get_id(); }
@@ -62,6 +69,11 @@ class Loop {
   // Destroyed at the end of the wake-up.
   void Remove(Pollable* item);
   void MarkDirty(Pollable* item);
+  void ForEach(const std::function<void(Pollable&)>& visit) {
+    for (const auto& [item, owned] : items_) {
+      visit(*item);
+    }
+  }
   size_t item_count() const { return items_.size(); }
 
  private:
@@ -80,7 +92,7 @@ class Loop {
   std::unordered_map<Pollable*, std::unique_ptr<Pollable>> items_;
   std::vector<Pollable*> dirty_;
   std::vector<std::unique_ptr<Pollable>> removed_;
-  std::multimap<MonoTime, absl::AnyInvocable<void()>> timers_;
+  Timers timers_;
   absl::AnyInvocable<void()> batch_end_;
   void* context_ = nullptr;
   std::vector<absl::AnyInvocable<void()>> running_;

@@ -1,9 +1,9 @@
 // net::Server: listeners and the loops that serve their connections.
 //
-// Role        main binds listeners first, starts the loops, and opens the gates when the member is ready.
-// Threads     Owner's thread for all methods; connections live on the loops.
-// Errors      Bind errors name the address. After EMFILE a listener pauses and goes on by itself.
-// Limits      ServerOptions.
+// Role        main binds listeners first, starts the loops, and opens the gates when the member is
+// ready. Threads     Owner's thread for all methods; connections live on the loops. Errors Bind
+// errors name the address. After EMFILE a listener pauses and goes on by itself. Limits
+// ServerOptions.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,15 @@ namespace mainstay::net {
 struct ServerOptions {
   int loops = 2;
   uint32_t max_concurrent_streams = UINT32_MAX;
-  size_t connections_max = 100000;        // of all listeners; beyond it new ones are closed
-  size_t header_bytes_max = 64 << 10;     // of one request
-  size_t body_bytes_max = 512 << 20;      // of one HTTP request outside gRPC
-  size_t output_bytes_max = 4 << 20;      // queued for one socket; beyond it the connection's input waits
+  size_t connections_max = 100000;     // of all listeners; beyond it new ones are closed
+  size_t header_bytes_max = 64 << 10;  // of one request
+  size_t body_bytes_max = 512 << 20;   // of one HTTP request outside gRPC
+  size_t output_bytes_max =
+      4 << 20;  // queued for one socket; beyond it the connection's input waits
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(10);
-  std::chrono::nanoseconds header_timeout = std::chrono::seconds(30);  // from the first byte of a head to its end
-  std::chrono::nanoseconds idle_timeout = std::chrono::minutes(5);     // HTTP/1.1 between requests
+  std::chrono::nanoseconds header_timeout =
+      std::chrono::seconds(30);  // from the first byte of a head to its end
+  std::chrono::nanoseconds idle_timeout = std::chrono::minutes(5);  // HTTP/1.1 between requests
   std::chrono::nanoseconds ping_min_interval = std::chrono::seconds(5);  // 0: any
   std::chrono::nanoseconds keepalive_interval = std::chrono::hours(2);   // 0: none
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(20);
@@ -39,13 +41,13 @@ struct ServerOptions {
 enum class Protocols : uint8_t { kAll, kGrpcOnly, kHttpOnly };
 
 struct ListenerOptions {
-  std::string address;            // "127.0.0.1:2379", "[::1]:0"; for unix sockets the path
+  std::string address;  // "127.0.0.1:2379", "[::1]:0"; for unix sockets the path
   bool unix_socket = false;
-  bool plaintext = true;          // both: the first byte decides
-  TlsContext* tls = nullptr;      // outlives the server; null: plaintext only
+  bool plaintext = true;      // both: the first byte decides
+  TlsContext* tls = nullptr;  // outlives the server; null: plaintext only
   Protocols protocols = Protocols::kAll;
-  Handler* grpc = nullptr;        // for application/grpc over HTTP/2
-  Handler* http = nullptr;        // for everything else
+  Handler* grpc = nullptr;  // for application/grpc over HTTP/2
+  Handler* http = nullptr;  // for everything else
 };
 
 class Server {
@@ -59,7 +61,8 @@ class Server {
   Status Start();
   // Lets connections in on all listeners.
   void Accept();
-  // No new connections; GOAWAY to the present ones; returns when all are gone or `patience` is over, then cuts them.
+  // No new connections; GOAWAY to the present ones; returns when all are gone or `patience` is
+  // over, then cuts them.
   void Shutdown(std::chrono::nanoseconds patience);
   const std::vector<std::unique_ptr<Loop>>& loops() const;
   size_t connection_count() const;

@@ -1,0 +1,302 @@
+#include "net/server.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include "fmt/format.h"
+
+#include "common/check.h"
+#include "common/log.h"
+#include "net/connection.h"
+
+namespace mainstay::net {
+namespace {
+
+constexpr int kBacklog = 4096;
+constexpr std::chrono::nanoseconds kAcceptPause = std::chrono::milliseconds(50);
+
+std::string AddressText(const sockaddr_storage& from, const std::string& unix_path) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (from.ss_family == AF_INET) {
+    const auto& in = reinterpret_cast<const sockaddr_in&>(from);
+    inet_ntop(AF_INET, &in.sin_addr, text.data(), text.size());
+    return fmt::format("{}:{}", text.data(), ntohs(in.sin_port));
+  }
+  if (from.ss_family == AF_INET6) {
+    const auto& in = reinterpret_cast<const sockaddr_in6&>(from);
+    inet_ntop(AF_INET6, &in.sin6_addr, text.data(), text.size());
+    return fmt::format("[{}]:{}", text.data(), ntohs(in.sin6_port));
+  }
+  return unix_path;
+}
+
+void SetOption(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof value);
+}
+
+}  // namespace
+
+struct Server::Impl {
+  Impl(ServerOptions o, Clock& c) : options(o), clock(c) {}
+
+  class Acceptor;
+  struct Bound {
+    int fd = -1;
+    std::unique_ptr<ListenerOptions> options;
+    int port = 0;
+  };
+  void Hand(int fd, const ListenerOptions& listener, std::string address);
+
+  const ServerOptions options;
+  Clock& clock;
+  std::vector<std::unique_ptr<Loop>> loops;
+  std::vector<Bound> bound;
+  std::atomic<size_t> live{0};
+  std::atomic<size_t> next{0};
+  std::atomic<bool> stopping{false};
+};
+
+// A listening socket on a loop.
+class Server::Impl::Acceptor : public Pollable {
+ public:
+  Acceptor(Impl& server, int fd, const ListenerOptions& listener, Loop& loop)
+      : server_(server),
+        fd_(fd),
+        listener_(listener),
+        loop_(loop),
+        spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
+  ~Acceptor() override {
+    ::close(fd_);
+    if (spare_ >= 0) {
+      ::close(spare_);
+    }
+    if (listener_.unix_socket) {
+      ::unlink(listener_.address.c_str());
+    }
+  }
+  int fd() const override { return fd_; }
+  void OnWritable() override {}
+  void OnReadable() override {
+    while (!server_.stopping.load()) {
+      sockaddr_storage from{};
+      socklen_t length = sizeof from;
+      const int fd =
+          ::accept4(fd_, reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd >= 0) {
+        Take(fd, from);
+        continue;
+      }
+      if (errno == EINTR || errno == ECONNABORTED) {
+        continue;
+      }
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        return Exhausted();
+      }
+      return;  // EAGAIN: all are in
+    }
+  }
+
+ private:
+  void Take(int fd, const sockaddr_storage& from) {
+    if (server_.live.load() >= server_.options.connections_max) {
+      ::close(fd);
+      return;
+    }
+    if (!listener_.unix_socket) {
+      SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+      SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+      SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
+      SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 30);
+    }
+    server_.Hand(fd, listener_, AddressText(from, listener_.address));
+  }
+  // No descriptor for the next connection: take it with the spare one and close it, so that the
+  // peer learns at once, then wait a little. The listener never dies of it.
+  void Exhausted() {
+    MS_LOG(kWarn, "out of file descriptors; refusing connections for a moment")
+        .Error(std::generic_category().message(errno));
+    if (spare_ >= 0) {
+      ::close(spare_);
+      if (const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC); fd >= 0) {
+        ::close(fd);
+      }
+      spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+    Loop& loop = loop_;
+    Acceptor* me = this;
+    loop.After(kAcceptPause, [me] { me->OnReadable(); });
+  }
+
+  Impl& server_;
+  const int fd_;
+  const ListenerOptions& listener_;
+  Loop& loop_;
+  int spare_;
+};
+
+void Server::Impl::Hand(int fd, const ListenerOptions& listener, std::string address) {
+  Loop& loop = *loops[next.fetch_add(1) % loops.size()];
+  live.fetch_add(1);
+  loop.Post([this, fd, &listener, &loop, address = std::move(address)]() mutable {
+    auto connection =
+        std::make_unique<Connection>(fd, loop, options, listener, std::move(address), live);
+    Connection* raw = connection.get();
+    loop.Add(std::move(connection));
+    if (stopping.load()) {
+      raw->Shutdown();
+    }
+  });
+}
+
+Server::Server(ServerOptions options, Clock& clock)
+    : impl_(std::make_unique<Impl>(options, clock)) {
+  for (int i = 0; i < std::max(1, options.loops); ++i) {
+    impl_->loops.push_back(std::make_unique<Loop>("loop-" + std::to_string(i), clock));
+  }
+}
+
+Server::~Server() {
+  for (const auto& loop : impl_->loops) {
+    loop->Stop();
+  }
+  for (const Impl::Bound& bound : impl_->bound) {
+    if (bound.fd >= 0) {
+      ::close(bound.fd);
+    }
+  }
+}
+
+Status Server::Listen(ListenerOptions listener) {
+  Impl::Bound bound;
+  const std::string where = "listen on " + listener.address;
+  if (listener.unix_socket) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (listener.address.size() >= sizeof address.sun_path) {
+      return InvalidArgument(where + ": the path is too long");
+    }
+    std::memcpy(address.sun_path, listener.address.data(), listener.address.size());
+    bound.fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    ::unlink(listener.address.c_str());
+    if (bound.fd < 0 ||
+        ::bind(bound.fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+      return ErrnoStatus(where, errno);
+    }
+  } else {
+    const size_t colon = listener.address.rfind(':');
+    std::string host = listener.address.substr(0, colon);
+    if (host.starts_with("[") && host.ends_with("]")) {
+      host = host.substr(1, host.size() - 2);
+    }
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_PASSIVE;
+    addrinfo* found = nullptr;
+    const int error = ::getaddrinfo(host.empty() ? nullptr : host.c_str(),
+                                    listener.address.substr(colon + 1).c_str(), &hints, &found);
+    if (error != 0) {
+      return InvalidArgument(where + ": " + gai_strerror(error));
+    }
+    // "localhost" may name both families; etcd takes the first, IPv4 before IPv6.
+    const addrinfo* use = found;
+    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+      if (at->ai_family == AF_INET) {
+        use = at;
+        break;
+      }
+    }
+    bound.fd = ::socket(use->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    SetOption(bound.fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (impl_->options.reuse_port) {
+      SetOption(bound.fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    }
+    const int rc = bound.fd < 0 ? -1 : ::bind(bound.fd, use->ai_addr, use->ai_addrlen);
+    const int bind_errno = errno;
+    ::freeaddrinfo(found);
+    if (rc != 0) {
+      return ErrnoStatus(where, bind_errno);
+    }
+    sockaddr_storage local{};
+    socklen_t length = sizeof local;
+    ::getsockname(bound.fd, reinterpret_cast<sockaddr*>(&local), &length);
+    bound.port =
+        ntohs(local.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(local).sin6_port
+                                          : reinterpret_cast<sockaddr_in&>(local).sin_port);
+  }
+  if (::listen(bound.fd, kBacklog) != 0) {
+    return ErrnoStatus(where, errno);
+  }
+  bound.options = std::make_unique<ListenerOptions>(std::move(listener));
+  impl_->bound.push_back(std::move(bound));
+  return absl::OkStatus();
+}
+
+std::vector<int> Server::ports() const {
+  std::vector<int> out;
+  for (const Impl::Bound& bound : impl_->bound) {
+    out.push_back(bound.port);
+  }
+  return out;
+}
+
+Status Server::Start() {
+  for (const auto& loop : impl_->loops) {
+    MS_RETURN_IF_ERROR(loop->Start());
+  }
+  return absl::OkStatus();
+}
+
+void Server::Accept() {
+  size_t i = 0;
+  for (Impl::Bound& bound : impl_->bound) {
+    if (bound.fd < 0) {
+      continue;
+    }
+    Loop& loop = *impl_->loops[i++ % impl_->loops.size()];
+    const int fd = std::exchange(bound.fd, -1);
+    loop.Post([this, fd, &loop, options = bound.options.get()] {
+      loop.Add(std::make_unique<Impl::Acceptor>(*impl_, fd, *options, loop));
+    });
+  }
+}
+
+void Server::Shutdown(std::chrono::nanoseconds patience) {
+  impl_->stopping.store(true);
+  for (const auto& loop : impl_->loops) {
+    Loop* at = loop.get();
+    at->Post([at] {
+      at->ForEach([](Pollable& item) {
+        if (auto* connection = dynamic_cast<Connection*>(&item)) {
+          connection->Shutdown();
+        }
+      });
+    });
+  }
+  const MonoTime until = impl_->clock.Now() + patience;
+  while (impl_->live.load() > 0 && impl_->clock.Now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  for (const auto& loop : impl_->loops) {
+    loop->Stop();
+  }
+}
+
+const std::vector<std::unique_ptr<Loop>>& Server::loops() const {
+  return impl_->loops;
+}
+size_t Server::connection_count() const {
+  return impl_->live.load();
+}
+
+}  // namespace mainstay::net
