@@ -121,8 +121,7 @@ void WriteMessage(ChainWriter* out, const Message& message) {
   AppendData(text, 12, message.context.view());
 }
 
-// ---- reading
-// ----------------------------------------------------------------------------------------------------
+// ---- reading ----------------------------------------------------------------------------------
 
 Status Malformed(std::string_view what) {
   return DataLoss(std::string("raftpb: malformed ").append(what));

@@ -1,9 +1,9 @@
 // raftpb's wire format, written and read by hand: no copy of entry payloads when reading, none but
 // the last when writing.
 //
-// Writing follows etcd 3.7: zero scalars are left out, fields go in number order, a message inside
-// is always written. Reading takes that and the older form, which writes zeros too; unknown fields
-// are skipped.
+// Writing follows etcd 3.7, as seen in its files: zero scalars are left out, save in HardState and
+// in ConfChange's type and node_id; fields go in number order; a message inside is always written.
+// Reading takes that and the older form, which writes all zeros; unknown fields are skipped.
 //
 // Threads     Any; no state.
 // Ownership   Decoded Buffers are slices of the input Buffer and keep its owner alive.

@@ -1,11 +1,12 @@
 // Configurations and how a change turns one into the next. Pure functions.
 //
 // Invariants  CheckConfig(): learners are no voters of either half; learners_next are voters of the
-// outgoing half and only
-//             there; a plain configuration has no learners_next and no auto_leave.
+//             outgoing half and only there; a plain configuration has no learners_next and no
+//             auto_leave.
 // Errors      FailedPrecondition, with the reason, for a change that does not fit. Every member
-// computes the same. Sources     Thesis 4.1 (one voter at a time), 4.3 (joint consensus); etcd's
-// raft/confchange for the rules on learners.
+//             computes the same.
+// Sources     Thesis 4.1 (one voter at a time), 4.3 (joint consensus); etcd's raft/confchange for
+//             the rules on learners.
 #pragma once
 
 #include <optional>

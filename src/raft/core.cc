@@ -48,8 +48,7 @@ Core::Core(const Options& options, InitialState initial)
   ResetTimers();
 }
 
-// ---- terms
-// -------------------------------------------------------------------------------------------------------
+// ---- terms ------------------------------------------------------------------------------------
 
 void Core::EnterTerm(Term term) {
   MS_CHECK_GE(term, term_);
@@ -114,8 +113,7 @@ void Core::StepDown() {
   }
 }
 
-// ---- messages
-// ----------------------------------------------------------------------------------------------------
+// ---- messages ---------------------------------------------------------------------------------
 
 void Core::Step(Message message) {
   if (message.from == options_.id || message.from == kNobody) {
@@ -280,8 +278,7 @@ void Core::SendAfterPersist(Message message) {
   after_persist_.push_back(std::move(message));
 }
 
-// ---- the disk and the store
-// --------------------------------------------------------------------------------------
+// ---- the disk and the store -------------------------------------------------------------------
 
 void Core::Persisted(uint64_t seq) {
   MS_CHECK_LT(seq, next_seq_);
@@ -335,8 +332,7 @@ void Core::LogRead(const LogRequest& request, std::vector<Entry> entries) {
   std::move(entries.begin(), entries.end(), std::back_inserter(loaded_));
 }
 
-// ---- outputs
-// -----------------------------------------------------------------------------------------------------
+// ---- outputs ----------------------------------------------------------------------------------
 
 Output Core::TakeOutput() {
   FlushReads();

@@ -2,8 +2,7 @@
 // disk or hidden chance.
 //
 // Role        The driver feeds it messages, ticks, proposals and the disk's acknowledgements, and
-// after each batch takes
-//             one Output and carries it out (output.h says in which order):
+//             after each batch takes one Output and carries it out (output.h says in which order):
 //
 //                 drain inbox { Step / Propose / ReadIndex / Tick / Persisted / AppliedTo / ... }
 //                 Output out = core.TakeOutput();      // then carry it out; repeat
@@ -13,17 +12,16 @@
 // Invariants  CheckInvariants() lists them in code; tests run it after every step.
 // Threads     One caller at a time: thread "raft", or a test.
 // Ownership   Owns everything it holds; entry payloads are shared Buffers.
-// Errors      Foreign messages can never CHECK-fail it where they break only the sender's promises
-// to itself; messages
-//             that prove a broken cluster (a committed entry overwritten) do. Wrong calls by the
-//             driver CHECK-fail.
+// Errors      Malformed, stale and foreign messages are dropped. A message that proves a broken
+//             cluster (a committed entry overwritten, two leaders in one term, a commit index
+//             beyond what this member acknowledged and lost) CHECK-fails, and so does a wrong call
+//             by the driver.
 // Limits      Options: message, in-flight, uncommitted, apply and tail bytes. Reads waiting are
-// bounded by the driver
-//             (kReadsPendingMax); those forwarded by peers by kRemoteReadsMax.
+//             bounded by the driver (kReadsPendingMax); those of peers by kRemoteReadsMax. Messages
+//             held back for the disk are bounded by the writes in flight, so by the driver.
 // Sources     Ongaro & Ousterhout, "In Search of an Understandable Consensus Algorithm" ("Raft
-// paper"); Ongaro's
-//             dissertation ("thesis"); etcd's raft for messages and reactions that its members
-//             expect.
+//             paper"); Ongaro's dissertation ("thesis"); etcd's raft for messages and reactions
+//             that its members expect.
 #pragma once
 
 #include <cstdint>
@@ -67,15 +65,15 @@ class Core {
   // Starts an election now (with a pre-vote first where that is on), if this member may lead.
   void Campaign();
   // Hands leadership to `to` once it has the whole log (thesis 3.10); given up after an election
-  // timeout. Followers forward the wish. Status().transferee shows it.
+  // timeout. Followers forward the wish. GetStatus().transferee shows it.
   void TransferLeader(MemberId to);
   // Gives up leadership without a successor: the driver knows a reason (its disk, a fence).
   void StepDown();
 
-  // ---- the disk and the store
-  // ----------------------------------------------------------------------------------- Everything
-  // in Outputs with persist_seq <= seq is durable. REQUIRES: seq was handed out; never smaller than
-  // before.
+  // ---- the disk and the store -----------------------------------------------------------------
+
+  // Everything in Outputs with persist_seq <= seq is durable. REQUIRES: seq was handed out; never
+  // smaller than before.
   void Persisted(uint64_t seq);
   // The store has applied everything up to `index`. REQUIRES: handed out by TakeOutput. Smaller
   // than before: ignored.
@@ -94,10 +92,11 @@ class Core {
   // empty if they are gone or unreadable. For a follower an empty answer means: send it a snapshot.
   void LogRead(const LogRequest& request, std::vector<Entry> entries);
 
-  // ---- peers and the network
-  // ------------------------------------------------------------------------------------ The answer
-  // to a snapshot request: `snapshot` becomes a kSnap message. meta.index must be applied here, and
-  // its conf_state the one at that index.
+  // ---- peers and the network ------------------------------------------------------------------
+
+  // The answer to a snapshot request: `snapshot` becomes a kSnap message. meta.index must be
+  // applied here, and its conf_state the one at that index. The transport must report its fate by
+  // ReportSnapshot: until then, or until the peer acknowledges it, the peer gets no appends.
   void SendSnapshot(MemberId to, Snapshot snapshot);
   // A snapshot's fate: delivered, or failed (also: could not be made).
   void ReportSnapshot(MemberId peer, bool ok);
@@ -109,6 +108,8 @@ class Core {
   // no longer honours its lease and campaigns early: the n-th voter by id after 1 + 2n ticks, so
   // that two seldom collide.
   void ReportDisconnected(MemberId peer);
+
+  // ---- results --------------------------------------------------------------------------------
 
   // Everything to be done since the last call.
   Output TakeOutput();

@@ -160,7 +160,6 @@ bool Log::CommitTo(Index index) {
     uncommitted_bytes_ -= At(i).data.size();
   }
   committed_ = index;
-  Trim();
   return true;
 }
 
@@ -195,7 +194,6 @@ void Log::Persisted(uint64_t seq) {
     persisted_ = std::max(persisted_, writes_.front().last);
     writes_.pop_front();
   }
-  Trim();
 }
 
 void Log::Trim() {
@@ -236,6 +234,8 @@ std::vector<Entry> Log::TakeCommitted() {
   if (!out.empty()) {
     NoteHanded(out.back().index, bytes);
   }
+  // Only now, so that what can be applied at once need not be read back.
+  Trim();
   return out;
 }
 

@@ -1,21 +1,23 @@
 // raft::Log: the core's view of the log: its end in memory, the terms of all of it, and how far
 // each duty has come.
 //
-//      compacted < ... < memory begin ... staged ... last
-//                 on disk only  |  entries here
+//     compacted < ... < memory begin ... staged ... last
+//             on disk only  |  entries here
 //
-//   committed   a quorum has it                          handed    given out to be applied (or
-//   loaded for it) persisted   this member's disk has it                applied   the store has it
+//   committed   a quorum has it
+//   handed      given out to be applied
+//   applied     the store has it
 //   staged      given out to be persisted
+//   persisted   this member's disk has it
 //
-// Invariants  I1 compacted <= applied <= handed <= committed <= last.  I2 persisted <= staged <=
-// last.
-//             I3 everything above min(committed, persisted) is in memory.  I4 term runs ascend in
-//             term and index and cover (compacted, last].  Except that a snapshot moves compacted,
-//             committed and handed together and applied follows when the store has it: then applied
-//             < compacted.
+// Invariants  I1 compacted <= handed <= committed <= last, and applied <= handed. (A received
+//                snapshot moves compacted and handed ahead of applied until the store has it.)
+//             I2 compacted <= persisted <= staged <= last.
+//             I3 everything above min(committed, persisted) is in memory.
+//             I4 term runs ascend in term and index and cover (compacted, last].
 // Threads     The core's.
 // Errors      CHECK-fails if asked to overwrite a committed entry: some member broke the protocol.
+// Limits      Memory beyond I3: Options::tail_bytes_max. Term runs: one per term in the log.
 // Sources     Raft paper 5.3, 5.4; thesis 10.2.1.
 #pragma once
 
@@ -76,7 +78,8 @@ class Log {
   // Writes with numbers <= seq are durable.
   void Persisted(uint64_t seq);
 
-  // Committed entries to be applied, in order, as the apply budget allows; now handed out.
+  // Committed entries to be applied, in order, as the apply budget allows; now handed out. Then
+  // shortens the tail in memory.
   std::vector<Entry> TakeCommitted();
   // Whether TakeCommitted would return something.
   bool has_committed() const { return HandableTo() > handed_ && budget_left() > 0; }

@@ -1,23 +1,20 @@
 // What goes into and comes out of the Raft core. Core calls nobody: it returns effects, and the
 // driver carries them out.
 //
-// How a driver carries out one Output (see core.h for the loop):
-//   1. messages        hand to the transport at once. All of them: what must wait for the disk
-//   (votes, vote requests,
-//                      acknowledgements) the core holds back itself until Persisted() says so. A
-//                      leader's appends are among them before its own disk has the entries
-//                      (thesis 10.2.1).
-//   2. persist_seq > 0 hand snapshot, entries and hard_state to the log writer, in this order and
-//   in order of Outputs;
-//                      sync if must_sync; then call Core::Persisted(persist_seq). Several may be in
-//                      flight.
-//   3. snapshot        install it into the store before any entry of `committed` of this or a later
-//   Output, then
-//                      Core::AppliedTo(snapshot index).
-//   4. committed       hand to apply, in order. For conf-change entries call Core::ApplyConfChange
-//   when apply reaches
-//                      them; then Core::AppliedTo(index), as often as convenient.
-//   5. the rest        answer reads, log_requests and snapshot_requests.
+// How a driver carries out one Output (core.h has the loop):
+//   1. messages         Hand to the transport at once. All of them: what must wait for the disk
+//                       (votes, vote requests, acknowledgements) the core holds back itself until
+//                       Persisted() says so. A leader's appends are among them before its own disk
+//                       has the entries (thesis 10.2.1).
+//   2. persist_seq > 0  Hand snapshot, entries and hard_state to the log writer, in this order and
+//                       in order of Outputs; sync if must_sync; then Core::Persisted(persist_seq).
+//                       Several may be in flight.
+//   3. snapshot         Install it into the store before any entry of `committed` of this or a
+//                       later Output, then Core::AppliedTo(snapshot index). The store must have it
+//                       on disk before the log does: the log then starts behind it.
+//   4. committed        Hand to apply, in order. Core::ApplyConfChange for conf-change entries when
+//                       apply has come to them; then Core::AppliedTo, as often as convenient.
+//   5. the rest         Answer reads, log_requests and snapshot_requests.
 #pragma once
 
 #include <cstdint>

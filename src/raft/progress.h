@@ -1,15 +1,14 @@
 // Progress: what a leader knows of one follower's log and how it sends to it.
 //
-//   probe      it does not know where the logs agree: one append at a time, the next after an
-//   answer or a heartbeat's replicate  it knows: appends stream, bounded by the window snapshot   a
-//   snapshot is on its way: no appends
+//   probe      Where the logs agree is not known: one append at a time, the next after an answer or
+//              a heartbeat's answer.
+//   replicate  It is known: appends stream, bounded by the window.
+//   snapshot   A snapshot is on its way: no appends.
 //
-// Invariants  match < next. The window holds something only in replicate, its items' indexes grow
-// and lie in
-//             (match, next).
+// Invariants  match < next. The window holds something only in replicate; its items' indexes grow
+//             and lie in (match, next).
 // Threads     The core's.
-// Sources     etcd's raft/tracker; Raft paper 5.3 (nextIndex, matchIndex); thesis 10.2.1
-// (pipelining).
+// Sources     etcd's raft/tracker; Raft paper 5.3 (nextIndex, matchIndex); thesis 10.2.1.
 #pragma once
 
 #include <cstddef>

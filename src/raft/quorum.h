@@ -2,8 +2,7 @@
 // decides.
 //
 // Invariants  Voter lists are sorted and hold no member twice. An empty list agrees to everything,
-// so that a joint
-//             configuration with an empty outgoing half is a plain one.
+//             so that a joint configuration with an empty outgoing half is a plain one.
 // Threads     Any; no state.
 // Sources     Raft paper 5.2, 5.3; thesis 4.3 (joint consensus: a majority of each half).
 #pragma once

@@ -5,8 +5,8 @@
 // likewise has one question out to its leader.
 //
 // Invariants  A round id is used once in the life of this object, and starts from a random number,
-// so that an answer from
-//             before a restart is not taken for one of now.  A token is answered exactly once.
+//             so that an answer from before a restart is not taken for one of now. A token is
+//             answered exactly once.
 // Threads     The core's.
 // Sources     Raft paper 8; thesis 6.4.
 #pragma once

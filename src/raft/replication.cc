@@ -36,8 +36,7 @@ void Raise(SendWish* wish, SendWish to) {
 
 }  // namespace
 
-// ---- the leader's clock
-// ------------------------------------------------------------------------------------------
+// ---- the leader's clock -----------------------------------------------------------------------
 
 void Core::TickLeader() {
   ++heartbeat_elapsed_;
@@ -86,8 +85,7 @@ void Core::BroadcastHeartbeat() {
   }
 }
 
-// ---- appending
-// ---------------------------------------------------------------------------------------------------
+// ---- appending --------------------------------------------------------------------------------
 
 ProposeResult Core::Propose(std::vector<Proposal> proposals) {
   MS_CHECK(!proposals.empty());
@@ -154,8 +152,7 @@ void Core::AppendOwn(std::vector<Entry>&& entries) {
   WishAll(SendWish::kIfNews);
 }
 
-// ---- sending
-// -----------------------------------------------------------------------------------------------------
+// ---- sending ----------------------------------------------------------------------------------
 
 void Core::WishAll(SendWish wish) {
   for (auto& [id, progress] : progress_) {
@@ -277,8 +274,7 @@ void Core::LoadedForPeer(const LogRequest& request, std::vector<Entry>&& entries
   }
 }
 
-// ---- counting
-// ----------------------------------------------------------------------------------------------------
+// ---- counting ---------------------------------------------------------------------------------
 
 Progress* Core::FindProgress(MemberId id) {
   const auto at = progress_.find(id);
@@ -360,8 +356,7 @@ void Core::MaybeCommit() {
   }
 }
 
-// ---- transfer and reports
-// ----------------------------------------------------------------------------------------
+// ---- transfer and reports ---------------------------------------------------------------------
 
 void Core::TransferLeader(MemberId to) {
   if (role_ == Role::kLeader) {
@@ -439,8 +434,7 @@ void Core::ReportConnected(MemberId peer) {
   }
 }
 
-// ---- the follower
-// ------------------------------------------------------------------------------------------------
+// ---- the follower -----------------------------------------------------------------------------
 
 void Core::HandleAppend(Message&& message) {
   if (!AreInOrder(message)) {

@@ -12,6 +12,7 @@
 #include "common/status.h"
 #include "common/types.h"
 #include "raft/types.h"
+#include "server/options.h"
 
 namespace mainstay::server {
 
@@ -49,5 +50,8 @@ struct LogIdentity {
 // what the store holds: entries up to it need not be given back.
 using LogOpener = std::function<StatusOr<RecoveredLog>(
     const std::string& dir, std::optional<LogIdentity> create, raft::EntryId applied)>;
+
+// The log of production, over wal. Borrows the environment's files and pool.
+LogOpener WalOpener(const Options& options, const Environment& env);
 
 }  // namespace mainstay::server

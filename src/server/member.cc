@@ -30,7 +30,7 @@ Member::Member(Options options, Environment env, BootResult boot)
       wal_queue_(kWalItemsMax),
       apply_queue_(kApplyItemsMax),
       ids_(boot_.self, env_.clock.WallNow()),
-      history_(*boot_.store),
+      history_([this] { return boot_.store->View(); }),
       hub_({.options = {},
             .header = *this,
             .history = history_,
@@ -320,6 +320,11 @@ StatusOr<std::unique_ptr<Server>> OpenWithLog(Options options,
                                               const LogOpener& open_log) {
   MS_ASSIGN_OR_RETURN(BootResult boot, Boot(options, env, open_log));
   return std::make_unique<Member>(std::move(options), std::move(env), std::move(boot));
+}
+
+StatusOr<std::unique_ptr<Server>> Server::Open(Options options, Environment env) {
+  const LogOpener opener = WalOpener(options, env);
+  return OpenWithLog(std::move(options), std::move(env), opener);
 }
 
 }  // namespace mainstay::server

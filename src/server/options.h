@@ -49,6 +49,7 @@ struct Options {
   uint64_t snapshot_count = 10000;
   uint64_t snapshot_catchup_entries = 5000;
   uint64_t wal_segment_bytes = 64000000;
+  bool unsafe_no_fsync = false;
 
   AutoCompactionMode auto_compaction_mode = AutoCompactionMode::kOff;
   std::chrono::nanoseconds auto_compaction_retention{0};  // kPeriodic

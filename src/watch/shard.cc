@@ -227,6 +227,7 @@ void Shard::HandleCreate(Stream& stream, CreateRequest request) {
 // Where a new watcher starts: live, from history, or nowhere.
 void Shard::Place(Watcher& watcher) {
   const int64_t start = watcher.start_revision;
+  watcher.stream->sent_revision = seen_;
   // A store begins at revision 1, without an event.
   watcher.cursor = start == 0 ? seen_ + 1 : std::max<int64_t>(start, 2);
   if (start > seen_) {
@@ -473,6 +474,7 @@ void Shard::FlushWatcher(Watcher& watcher) {
     messages.Build(watcher.pending,
                    [&](BufferChain body, size_t events) { Post(stream, std::move(body), events); });
     watcher.sent_since_tick = true;
+    stream.sent_revision = std::max(stream.sent_revision, last);
   }
   watcher.pending.clear();
   watcher.pending_bytes = 0;

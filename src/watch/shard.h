@@ -109,6 +109,7 @@ struct Stream {
   std::deque<std::pair<size_t, size_t>> posted;  // bytes and events of each message not yet drained
   bool blocked = false;                          // no credit: nothing is sent, cursors stay
   bool failed = false;                           // Fail() was called: nothing is sent any more
+  int64_t sent_revision = 0;     // the highest of any event, bookmark or created answer posted
   int64_t progress_from = 0;     // the revision seen when the pending manual progress was asked for
   std::deque<Message> deferred;  // requests that came while blocked
   MonoTime next_tick = kNever;
@@ -226,6 +227,7 @@ class Shard : public Task {
   // ---- progress (shard_catch_up.cc)
   // The bookmark that a stream may be given now: every event up to it was posted. Nullopt: wait.
   std::optional<int64_t> Bookmark(const Stream& stream) const;
+  void PostProgress(Stream& stream, int64_t watch_id, int64_t revision);
   bool ReachedStart(const Watcher& watcher) const;
   bool AnswerProgress();
   bool RunTimers();

@@ -269,22 +269,26 @@ bool Shard::ReachedStart(const Watcher& watcher) const {
 }
 
 std::optional<int64_t> Shard::Bookmark(const Stream& stream) const {
-  if (stream.blocked || (!stream.future_starts.empty() && *stream.future_starts.rbegin() > seen_)) {
-    return std::nullopt;
-  }
-  if (stream.unsynced.empty()) {
-    return seen_;
-  }
-  // Under steady writes a watcher may hop between synced and unsynced without end. What counts for
-  // the asker is the revision of the time when it asked.
-  if (stream.unsynced.size() > kBookmarkScanMax) {
+  if (stream.blocked || stream.unsynced.size() > kBookmarkScanMax) {
     return std::nullopt;
   }
   int64_t covered = seen_;
   for (const int64_t id : stream.unsynced) {
     covered = std::min(covered, stream.watchers.at(id)->cursor - 1);
   }
-  return covered >= stream.progress_from ? std::optional(covered) : std::nullopt;
+  if (!stream.future_starts.empty() && *stream.future_starts.rbegin() > covered) {
+    return std::nullopt;
+  }
+  // With all synced, `covered` is the newest revision. But under steady writes a watcher may hop
+  // between synced and unsynced without end; what counts for the asker then is the revision of the
+  // time when it asked. Clients resume from a bookmark, so it must not be below what they have.
+  const bool enough = covered >= stream.progress_from && covered >= stream.sent_revision;
+  return enough ? std::optional(covered) : std::nullopt;
+}
+
+void Shard::PostProgress(Stream& stream, int64_t watch_id, int64_t revision) {
+  stream.sent_revision = std::max(stream.sent_revision, revision);
+  PostHead(stream, {.header = MakeHeader(revision), .watch_id = watch_id});
 }
 
 bool Shard::AnswerProgress() {
@@ -300,7 +304,7 @@ bool Shard::AnswerProgress() {
     at = progress_wanted_.erase(at);
     did = true;
     if (!nobody) {
-      PostHead(stream, {.header = MakeHeader(*bookmark), .watch_id = -1});
+      PostProgress(stream, -1, *bookmark);
     }
   }
   return did;
@@ -321,7 +325,7 @@ bool Shard::RunTimers() {
         continue;
       }
       if (!watcher->sent_since_tick && !stream.blocked && ReachedStart(*watcher)) {
-        PostHead(stream, {.header = MakeHeader(seen_), .watch_id = id});
+        PostProgress(stream, id, seen_);
       }
       watcher->sent_since_tick = false;
     }

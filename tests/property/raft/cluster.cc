@@ -40,8 +40,7 @@ std::string RandomCluster::Run() {
   return broken_;
 }
 
-// ---- steps
-// -------------------------------------------------------------------------------------------------------
+// ---- steps ------------------------------------------------------------------------------------
 
 void RandomCluster::Step() {
   TestMember& member = Any();
@@ -164,6 +163,7 @@ void RandomCluster::Crash(TestMember& member) {
 
 void RandomCluster::Pump(TestMember& member) {
   for (Message& message : member.Pump()) {
+    CheckPromise(member, message);
     network_.push_back(std::move(message));
   }
   while (network_.size() > 400) {
@@ -216,8 +216,7 @@ void RandomCluster::Lose(const Message& message) {
   }
 }
 
-// ---- the end
-// -----------------------------------------------------------------------------------------------------
+// ---- the end ----------------------------------------------------------------------------------
 
 void RandomCluster::Heal() {
   healing_ = true;
@@ -274,8 +273,7 @@ bool RandomCluster::Converged() {
   return true;
 }
 
-// ---- checks
-// ------------------------------------------------------------------------------------------------------
+// ---- checks -----------------------------------------------------------------------------------
 
 void RandomCluster::Check(TestMember& member) {
   CheckWritten(member);
@@ -335,6 +333,24 @@ void RandomCluster::CheckDurable(EntryId id) {
   }
   if (holders <= plan_.voter_count / 2) {
     Fail("applied although no majority has it on disk");
+  }
+}
+
+void RandomCluster::CheckPromise(const TestMember& member, const Message& message) {
+  const HardState& disk = member.disk_hard_state();
+  const bool term_is_old = disk.term > message.term;
+  const auto voted_for = [&](MemberId id) { return disk.term == message.term && disk.vote == id; };
+  if (message.type == MessageType::kVote && !term_is_old && !voted_for(member.id())) {
+    Fail("asked for votes before its own was on disk");
+  }
+  if (message.reject || term_is_old) {
+    return;
+  }
+  if (message.type == MessageType::kVoteResp && !voted_for(message.to)) {
+    Fail("voted before the vote was on disk");
+  }
+  if (message.type == MessageType::kAppResp && member.disk_last() < message.index) {
+    Fail("acknowledged what is not on disk");
   }
 }
 

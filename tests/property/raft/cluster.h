@@ -1,13 +1,14 @@
 // A whole cluster under random faults, from one seed: messages are lost, doubled, reordered and cut
-// off; members crash and lose what they had not synced; configurations change; disks and stores
-// lag. After every step it checks what Raft promises (Raft paper, figure 3):
+// off; members crash and lose what they had not synced; configurations change; disks lag, and so do
+// stores. After every step it checks what Raft promises (Raft paper, figure 3):
 //
-//   election safety        one leader a term
-//   log matching           entries with the same term and index are equal, and so are those before
-//   them leader completeness    a new leader has everything committed in earlier terms state
-//   machine safety   every store goes through the same states durable commit         what is
-//   applied is on a majority's disks (while the configuration stands still) linearizable reads a
-//   read index is never below what was applied anywhere when the read was asked
+//   election safety       One leader a term.
+//   log matching          Entries with the same term and index are equal, and so are all before.
+//   leader completeness   A new leader has everything committed in earlier terms.
+//   state machine safety  Every store goes through the same states.
+//   kept promises         Votes and acknowledgements leave when the disk has what they say.
+//   durable commit        What is applied is on a majority's disks (configuration at rest).
+//   linearizable reads    A read index is never below what was applied anywhere when it was asked.
 //
 // and in the end, with the faults gone, that the cluster comes to one state (liveness).
 #pragma once
@@ -68,6 +69,7 @@ class RandomCluster {
   void CheckLeaders(TestMember& member);
   void CheckReads(TestMember& member);
   void CheckDurable(EntryId id);
+  void CheckPromise(const TestMember& member, const Message& message);
 
   const uint64_t seed_;
   const ClusterPlan plan_;

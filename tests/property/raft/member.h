@@ -60,6 +60,7 @@ class TestMember {
 
   const StoreState& store() const { return store_; }
   const HardState& disk_hard_state() const { return disk_hard_; }
+  Index disk_last() const { return disk_compacted_.index + disk_log_.size(); }
   // Whether the entry is durable here, itself or within a snapshot.
   bool HasDurably(EntryId id) const;
   // Term of the entry in the log as the core was last told to write it; nothing outside it.

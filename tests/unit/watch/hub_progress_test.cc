@@ -151,6 +151,41 @@ TEST_F(HubProgressTest, CancellingTheFutureWatcherUnblocks) {
   EXPECT_TRUE(IsProgress(Next(s)));
 }
 
+// A prev_kv watch whose predecessors come from the disk is hardly ever synced while others write;
+// kube-apiserver's consistent reads wait for its bookmarks all the same.
+TEST_F(HubProgressTest, SteadyWritesDoNotStarveManualProgress) {
+  FakePool pool;
+  live_prev_ = false;
+  Start({}, &pool);
+  TestStream& s = Open();
+  CreateOk(s, {.key = "k", .prev_kv = true});
+  Put("k");
+  int64_t last = 1;
+  int answers = 0;
+  for (int i = 0; i < 100; ++i) {
+    const int64_t asked_at = store_.revision();
+    Put("k");
+    Progress(s);
+    Run();
+    Put("k");
+    Run();
+    pool.RunOne();
+    Run();
+    while (!Quiet(s)) {
+      const WatchResponse r = Next(s);
+      for (const auto& e : r.events()) {
+        EXPECT_EQ(e.kv().mod_revision(), ++last);
+      }
+      if (IsProgress(r)) {
+        ++answers;
+        EXPECT_EQ(r.header().revision(), last);
+        EXPECT_GE(r.header().revision(), asked_at - 3);
+      }
+    }
+  }
+  EXPECT_GT(answers, 30);
+}
+
 // etcd mutes the stream there; a cancelled watch concerns nobody any more.
 TEST_F(HubProgressTest, AWatchCancelledByCompactionDoesNotMuteTheStream) {
   for (int i = 0; i < 10; ++i) {
