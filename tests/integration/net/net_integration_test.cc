@@ -47,6 +47,7 @@ class Pages : public Handler {
     void OnBody(Buffer data) override { pages_.body_bytes += data.size(); }
     void OnEnd() override {
       if (stream_.head().path != "/big") {
+        ended_ = true;
         return stream_.Respond(200, {}, Buffer::Copy(stream_.head().path));
       }
       left_ = std::stoull(stream_.head().query);
