@@ -37,7 +37,7 @@ Connection::Connection(int fd,
       options_(options),
       listener_(listener),
       on_gone_(std::move(on_gone)),
-      opened_(loop.now()) {
+      opened_(loop.clock().Now()) {
   peer_.address = std::move(address);
   if (listener.tls == nullptr) {
     phase_ = Phase::kPreface;

@@ -87,13 +87,13 @@ struct Server::Impl {
 
   const ServerOptions options;
   Clock& clock;
-  std::vector<std::unique_ptr<Loop>> loops;
   std::vector<Bound> bound;
   std::atomic<size_t> live{0};
   Mutex mu;
   std::unordered_map<std::string, size_t> by_client ABSL_GUARDED_BY(mu);
   std::atomic<size_t> next{0};
   std::atomic<bool> stopping{false};
+  std::vector<std::unique_ptr<Loop>> loops;  // last: what they drop still counts in the above
 };
 
 // A listening socket on a loop.
@@ -120,6 +120,9 @@ class Server::Impl::Acceptor : public Pollable {
   int fd() const override { return fd_; }
   void OnWritable() override {}
   void OnReadable() override {
+    if (spare_ < 0) {
+      spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
     while (!server_.stopping.load()) {
       sockaddr_storage from{};
       socklen_t length = sizeof from;
@@ -190,11 +193,12 @@ void Server::Impl::Hand(int fd,
                         std::string client) {
   Loop& loop = *loops[next.fetch_add(1) % loops.size()];
   live.fetch_add(1);
-  loop.Post([this, fd, &listener, &loop, address = std::move(address),
-             client = std::move(client)]() mutable {
-    auto connection =
-        std::make_unique<Connection>(fd, loop, options, listener, std::move(address),
-                                     [this, client = std::move(client)] { Gone(client); });
+  // Made here: work that a stopping loop drops takes its descriptor and its place in the count
+  // along.
+  auto connection =
+      std::make_unique<Connection>(fd, loop, options, listener, std::move(address),
+                                   [this, client = std::move(client)] { Gone(client); });
+  loop.Post([this, &loop, connection = std::move(connection)]() mutable {
     Connection* raw = connection.get();
     if (loop.Add(std::move(connection)) && stopping.load()) {
       raw->Shutdown();
@@ -308,8 +312,10 @@ void Server::Accept() {
     }
     Loop& loop = *impl_->loops[i++ % impl_->loops.size()];
     const int fd = std::exchange(bound.fd, -1);
-    loop.Post([this, fd, &loop, options = bound.options.get()] {
-      loop.Add(std::make_unique<Impl::Acceptor>(*impl_, fd, *options, loop));
+    // Made here, so that a loop that stops before it runs this closes the socket all the same.
+    loop.Post([&loop, acceptor = std::make_unique<Impl::Acceptor>(*impl_, fd, *bound.options,
+                                                                  loop)]() mutable {
+      loop.Add(std::move(acceptor));
     });
   }
 }
