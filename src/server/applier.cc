@@ -216,7 +216,6 @@ Reply Applier::Dispatch(const DecodedEntry& entry, bool* later, const ApplyItem&
 }
 
 // ---- the end of a batch
-// -------------------------------------------------------------------------------------------
 
 void Applier::Commit() {
   if (last_.index != written_.index || !batch_.empty()) {
@@ -301,7 +300,6 @@ void Applier::AnswerReads(std::vector<PendingRead>& reads) {
 }
 
 // ---- compaction
-// ---------------------------------------------------------------------------------------------------
 
 void Applier::CompactStep(MonoTime now) {
   const bool done_something = p_.store.CompactSome(batch_);
@@ -331,7 +329,6 @@ void Applier::CompactStep(MonoTime now) {
 }
 
 // ---- other threads
-// ------------------------------------------------------------------------------------------------
 
 Applier::Pinned Applier::Pin() const {
   MutexLock lock(pin_mu_);

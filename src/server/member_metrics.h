@@ -1,4 +1,5 @@
-// The member's own instruments: its identity, its quota, and what is read from its state at each scrape.
+// The member's own instruments: its identity, its quota, and what is read from its state at each
+// scrape.
 #pragma once
 
 #include <functional>
