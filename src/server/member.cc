@@ -103,6 +103,7 @@ Member::Member(Options options, Environment env, BootResult boot)
   // What the log may still hold is what it was told at open; a new mark is due once the store has
   // moved on.
   boot_.initial.entries.clear();
+  ShowClusterVersion(env_.metrics, "", boot_.cluster->view()->cluster_version);
 }
 
 Member::~Member() {

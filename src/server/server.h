@@ -109,9 +109,9 @@ class Server {
 
   // Starts the four tasks. Replay of the log's tail, election and publishing go on from there.
   virtual void Start() = 0;
-  // Orderly stop: refuses new work with kStopped, finishes or answers what waits, flushes the store,
-  // closes the log. Idempotent. REQUIRES: no other call is running; rpc's loops have stopped, or make
-  // no more calls.
+  // Orderly stop: refuses new work with kStopped, finishes or answers what waits, flushes the
+  // store, closes the log. Idempotent. REQUIRES: no other call is running; rpc's loops have
+  // stopped, or make no more calls.
   virtual void Stop() = 0;
 
   // ---- state of the member

@@ -18,6 +18,9 @@ TEST_F(MemberTest, FirstBootLeadsPublishesAndDecidesTheVersion) {
   EXPECT_EQ(status.raft_index, 4u) << "member, empty entry, version, attributes: as etcd";
   EXPECT_EQ(status.raft_term, 2u);
   EXPECT_EQ(status.revision, 1);
+  const std::string page = metrics_->RenderText();
+  EXPECT_NE(page.find("etcd_cluster_version{cluster_version=\"3.7\"} 1"), std::string::npos);
+  EXPECT_NE(page.find("etcd_server_has_leader 1"), std::string::npos);
   const auto members = server_->Members();
   ASSERT_EQ(members->members.size(), 1u);
   EXPECT_EQ(members->members.begin()->second.name, "m1");
