@@ -122,7 +122,6 @@ void Loop::Drain() {
   for (WorkFn& work : posted) {
     work();
   }
-  OnBatchEnd();
 }
 
 void Loop::Answer(uint64_t slot, server::Reply&& reply) {

@@ -101,7 +101,7 @@ class Loop : public server::ReplySink {
   void Forget(const server::ReplyTo& to) { replies_.Take(to.a); }
   // Queues a write for OnBatchEnd(). `then` hears the answer, or the refusal as a Reply.
   void Propose(server::Proposal proposal, ReplyFn then);
-  // The transport calls this once all input of a wake-up was handled.
+  // The transport calls this once all input and all posted work of a wake-up was handled.
   void OnBatchEnd();
 
   // Runs `work` on the pool, then `then` on the loop. `then` stays here meanwhile: what it holds

@@ -1,11 +1,13 @@
 #include "rpc/watch.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/coding.h"
+#include "common/limits.h"
 #include "rpc/answer.h"
 #include "watch/hub.h"
 
@@ -140,7 +142,7 @@ class Sink : public watch::StreamSink {
 
  private:
   struct Item {
-    BufferChain body;
+    BufferChain body = {};
     Error error = Error::kOk;
   };
   void Offer(Item item);
