@@ -217,7 +217,6 @@ Reply Applier::Dispatch(const DecodedEntry& entry, bool* later, const ApplyItem&
 }
 
 // ---- the end of a batch
-// -------------------------------------------------------------------------------------------
 
 void Applier::Commit() {
   if (last_.index != written_.index || !batch_.empty()) {
@@ -302,7 +301,6 @@ void Applier::AnswerReads(std::vector<PendingRead>& reads) {
 }
 
 // ---- compaction
-// ---------------------------------------------------------------------------------------------------
 
 void Applier::CompactStep(MonoTime now) {
   const bool done_something = p_.store.CompactSome(batch_);
@@ -332,7 +330,6 @@ void Applier::CompactStep(MonoTime now) {
 }
 
 // ---- other threads
-// ------------------------------------------------------------------------------------------------
 
 Applier::Pinned Applier::Pin() const {
   while (true) {

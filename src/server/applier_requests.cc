@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "server/applier.h"
 #include "server/conf_state_json.h"
+#include "server/member_metrics.h"
 #include "server/proposal.h"
 #include "server/quota.h"
 #include "server/small_requests.h"
@@ -267,6 +268,7 @@ Reply Applier::ApplyClusterVersion(const DecodedEntry& entry) {
   if (AtLeast36(*version)) {
     backend::PutRow(batch_, kMetaBucket, kStorageVersionKey, *version);
   }
+  ShowClusterVersion(p_.metrics, before, *version);
   p_.cluster.SetClusterVersion(*std::move(version), batch_);
   return {};
 }

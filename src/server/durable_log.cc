@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/tracked_pool.h"
 #include "wal/wal.h"
 
 namespace mainstay::server {
@@ -9,8 +10,8 @@ namespace {
 
 class WalLog : public DurableLog {
  public:
-  WalLog(std::unique_ptr<wal::Writer> writer, WorkPool& pool)
-      : writer_(std::move(writer)), pool_(pool) {
+  WalLog(std::unique_ptr<wal::Writer> writer, FileSystem& files, WorkPool& pool)
+      : writer_(std::move(writer)), files_(files), pool_(pool) {
     Prepare();
   }
   Status Append(std::span<const raft::Entry> entries,
@@ -26,20 +27,26 @@ class WalLog : public DurableLog {
     return writer_->SaveSnapshot(meta);
   }
   Status Release(Index index) override { return writer_->Release(index); }
-  Status Close() override { return writer_->Sync(); }
+  StatusOr<std::vector<raft::Entry>> Read(Index from, Index to, size_t bytes_max) const override {
+    return wal::ReadEntries(files_, writer_->dir(), from, to, bytes_max);
+  }
+  Status Close() override {
+    pool_.Close();
+    return writer_->Sync();
+  }
 
  private:
-  // Zeroing the next segment takes long: elsewhere. The job shares the writer, since it may still
-  // run when we close.
+  // Zeroing the next segment takes long: elsewhere.
   void Prepare() {
     if (writer_->wants_next()) {
       // Not taken: the next sync asks again, and the cut makes the file itself if it must.
-      (void)pool_.TrySubmit([writer = writer_] { writer->PrepareNext(); });
+      (void)pool_.TrySubmit([this] { writer_->PrepareNext(); });
     }
   }
 
-  const std::shared_ptr<wal::Writer> writer_;
-  WorkPool& pool_;
+  const std::unique_ptr<wal::Writer> writer_;
+  FileSystem& files_;
+  TrackedPool pool_;  // last: its jobs end before what they use
 };
 
 wal::Options WalOptions(const Options& options, MetricRegistry& metrics) {
@@ -73,7 +80,7 @@ LogOpener WalOpener(const Options& options, const Environment& env) {
           wal::Writer::Create(files, dir, {create->member, create->cluster}, wal_options));
       out.member = create->member;
       out.cluster = create->cluster;
-      out.log = std::make_unique<WalLog>(std::move(writer), pool);
+      out.log = std::make_unique<WalLog>(std::move(writer), files, pool);
       return out;
     }
     MS_ASSIGN_OR_RETURN(wal::Recovered found, wal::Recover(files, dir, applied.index, wal_options));
@@ -82,7 +89,7 @@ LogOpener WalOpener(const Options& options, const Environment& env) {
     out.hard_state = found.hard_state;
     out.compacted = found.before;
     out.entries = std::move(found.entries);
-    out.log = std::make_unique<WalLog>(std::move(found.writer), pool);
+    out.log = std::make_unique<WalLog>(std::move(found.writer), files, pool);
     return out;
   };
 }

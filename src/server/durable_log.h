@@ -29,6 +29,8 @@ class DurableLog {
   virtual Status MarkSnapshot(const raft::SnapshotMeta& meta) = 0;
   // Files wholly below `index` may go.
   virtual Status Release(Index index) = 0;
+  // Synced entries of [from, to), at most `bytes_max` of payload but at least one. Any thread.
+  virtual StatusOr<std::vector<raft::Entry>> Read(Index from, Index to, size_t bytes_max) const = 0;
   virtual Status Close() = 0;
 };
 

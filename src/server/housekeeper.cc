@@ -54,7 +54,6 @@ Housekeeper::Housekeeper(Params params)
                                             "The total number of expired leases.")) {}
 
 // ---- answers
-// ------------------------------------------------------------------------------------------------------
 
 void Housekeeper::Deliver(uint64_t a, uint64_t b, Reply&& reply) {
   // Bounded by what is outstanding, which this task bounds itself.
@@ -140,7 +139,6 @@ bool Housekeeper::Go(Errand errand,
 }
 
 // ---- the round
-// ----------------------------------------------------------------------------------------------------
 
 bool Housekeeper::Due(MonoTime* at, std::chrono::nanoseconds every, MonoTime now) {
   if (now < *at) {

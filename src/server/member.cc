@@ -37,13 +37,14 @@ Member::Member(Options options, Environment env, BootResult boot)
       apply_queue_(kApplyItemsMax),
       ids_(boot_.self, env_.clock.WallNow()),
       history_([this] { return boot_.store->View(); }),
+      pool_(env_.pool),
       hub_({.options = HubOptionsOf(options_),
             .header = *this,
             .history = history_,
             .clock = env_.clock,
             .random = env_.random,
             .metrics = env_.metrics,
-            .pool = &env_.pool,
+            .pool = &pool_,
             .revision = boot_.store->revision()}),
       driver_({.options = options_,
                .clock = env_.clock,
@@ -51,6 +52,8 @@ Member::Member(Options options, Environment env, BootResult boot)
                .shared = shared_,
                .wal = wal_queue_,
                .apply = apply_queue_,
+               .log = *boot_.log,
+               .pool = pool_,
                .peers = nullptr,
                .core = CoreOptions(),
                .initial = boot_.initial}),
@@ -94,24 +97,19 @@ Member::Member(Options options, Environment env, BootResult boot)
       marked_(boot_.initial.compacted.index),
       flush_asked_(boot_.applied.index),
       flush_at_(env_.clock.Now()),
-      defrag_inflight_(env_.metrics.AddGauge(
-          "etcd_disk_defrag_inflight",
-          "Whether or not defrag is active on the member. 1 means active, 0 means "
-          "not.")),
-      defrag_seconds_(
-          env_.metrics.AddHistogram("etcd_disk_backend_defrag_duration_seconds",
-                                    "The latency distribution of backend defragmentation.",
-                                    ExponentialBuckets(0.1, 2, 13))),
-      hash_seconds_(env_.metrics.AddHistogram("etcd_mvcc_hash_duration_seconds",
-                                              "The latency distribution of storage hash operation.",
-                                              ExponentialBuckets(0.01, 2, 15))),
-      hash_rev_seconds_(env_.metrics.AddHistogram(
-          "etcd_mvcc_hash_rev_duration_seconds",
-          "The latency distribution of storage hash by revision operation.",
-          ExponentialBuckets(0.01, 2, 15))) {
+      metrics_(
+          env_.metrics,
+          boot_.self,
+          options_.quota_bytes(),
+          {.db_size = [this] { return static_cast<double>(DbSize()); },
+           .db_size_in_use =
+               [this] { return static_cast<double>(shared_.store_used_bytes.load()); },
+           .revision = [this] { return static_cast<double>(shared_.revision.load()); },
+           .compact_revision = [this] { return static_cast<double>(View().compact_revision()); }}) {
   // What the log may still hold is what it was told at open; a new mark is due once the store has
   // moved on.
   boot_.initial.entries.clear();
+  ShowClusterVersion(env_.metrics, "", boot_.cluster->view()->cluster_version);
 }
 
 Member::~Member() {
@@ -128,13 +126,10 @@ raft::Options Member::CoreOptions() const {
   core.seed = env_.random.Next64();
   core.pre_vote = options_.pre_vote;
   core.disk_stall_ticks = core.election_ticks;
-  // Apply must never need what memory has dropped: there is no reader of old log for it.
-  core.tail_bytes_max = core.uncommitted_bytes_max + core.apply_bytes_max;
   return core;
 }
 
 // ---- life
-// ---------------------------------------------------------------------------------------------------------
 
 void Member::Start() {
   MS_CHECK(!started_);
@@ -196,7 +191,6 @@ void Member::Stop() {
 }
 
 // ---- maintenance of the disk ("timer")
-// ------------------------------------------------------------------------------
 
 void Member::Maintain() {
   MaybeFlush(env_.clock.Now());
@@ -239,7 +233,6 @@ void Member::MaybeReleaseLog() {
 }
 
 // ---- what others see
-// ------------------------------------------------------------------------------------------------
 
 Reply Member::NewReply(Error error) const {
   Reply reply;
@@ -253,14 +246,18 @@ HeaderInfo Member::Header() const {
   return {cluster_id_, boot_.self, shared_.applied_term.load(std::memory_order_acquire)};
 }
 
+// Never less than what is in use: the engine keeps part of it in memory, compressed on disk.
+int64_t Member::DbSize() const {
+  return std::max(static_cast<int64_t>(boot_.backend->FilesBytes()),
+                  shared_.store_used_bytes.load());
+}
+
 MemberStatus Member::GetStatus() const {
   const std::shared_ptr<const membership::View> cluster = boot_.cluster->view();
   MemberStatus status;
   status.version = kServerVersion;
   status.db_size_in_use_bytes = shared_.store_used_bytes.load();
-  // Never less than what is in use: the engine keeps part of it in memory, compressed on disk.
-  status.db_size_bytes =
-      std::max(static_cast<int64_t>(boot_.backend->FilesBytes()), status.db_size_in_use_bytes);
+  status.db_size_bytes = DbSize();
   status.db_size_quota_bytes = options_.quota_bytes();
   status.leader = MemberId(shared_.leader.load());
   status.raft_index = shared_.commit_index.load();
@@ -319,7 +316,6 @@ PinnedState Member::PinState() const {
 }
 
 // ---- opening
-// --------------------------------------------------------------------------------------------------------
 
 StatusOr<std::unique_ptr<Server>> OpenWithLog(Options options,
                                               Environment env,

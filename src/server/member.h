@@ -10,10 +10,12 @@
 #include "server/boot.h"
 #include "server/housekeeper.h"
 #include "server/jobs.h"
+#include "server/member_metrics.h"
 #include "server/proposer.h"
 #include "server/raft_driver.h"
 #include "server/request_ids.h"
 #include "server/server.h"
+#include "server/tracked_pool.h"
 #include "server/wal_task.h"
 #include "watch/store_history.h"
 
@@ -77,6 +79,7 @@ class Member : public Server, private watch::HeaderSource {
   }
 
   raft::Options CoreOptions() const;
+  int64_t DbSize() const;
   Reply NewReply(Error error = Error::kOk) const;
   // Flush and log release; "timer", once a second.
   void Maintain();
@@ -105,6 +108,7 @@ class Member : public Server, private watch::HeaderSource {
   RequestIds ids_;
   Authorizer authorizer_;
   watch::StoreHistory history_;
+  TrackedPool pool_;  // of those parts whose jobs borrow them; closed before they go
   watch::Hub hub_;
   RaftDriver driver_;
   Proposer proposer_;
@@ -129,10 +133,7 @@ class Member : public Server, private watch::HeaderSource {
 
   // ---- any thread
   std::atomic<int> defragmenting_{0};
-  Gauge& defrag_inflight_;
-  Histogram& defrag_seconds_;
-  Histogram& hash_seconds_;
-  Histogram& hash_rev_seconds_;
+  MemberMetrics metrics_;
 };
 
 // Server::Open() with a log of the caller's.

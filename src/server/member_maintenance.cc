@@ -49,14 +49,14 @@ Error Member::Defragment(ReplyTo reply_to) {
       [this] {
         const MonoTime start = env_.clock.Now();
         defragmenting_.fetch_add(1);
-        defrag_inflight_.Set(1);
+        metrics_.defrag_inflight.Set(1);
         MS_LOG(kInfo, "defragmenting").Str("path", boot_.dir.store);
         const Status status = boot_.backend->CompactAll();
         if (defragmenting_.fetch_sub(1) == 1) {
-          defrag_inflight_.Set(0);
+          metrics_.defrag_inflight.Set(0);
         }
         const auto took = env_.clock.Now() - start;
-        defrag_seconds_.Observe(Seconds(took));
+        metrics_.defrag_seconds.Observe(Seconds(took));
         MS_LOG(kInfo, "finished defragmenting").Str("path", boot_.dir.store).Duration("took", took);
         if (!status.ok()) {
           MS_LOG(kError, "failed to defragment").Error(Message(status));
@@ -71,7 +71,7 @@ Error Member::Hash(ReplyTo reply_to) {
       [this] {
         const MonoTime start = env_.clock.Now();
         StatusOr<uint32_t> hash = View().HashAll();
-        hash_seconds_.Observe(Seconds(env_.clock.Now() - start));
+        metrics_.hash_seconds.Observe(Seconds(env_.clock.Now() - start));
         if (!hash.ok()) {
           MS_LOG(kError, "failed to hash the store").Error(Message(hash.status()));
           return NewReply(Error::kInternal);
@@ -89,7 +89,7 @@ Error Member::HashKv(int64_t revision, ReplyTo reply_to) {
         const MonoTime start = env_.clock.Now();
         const mvcc::ReadView view = View();
         StatusOr<ErrorOr<mvcc::ReadView::KvHash>> hash = view.HashKv(revision);
-        hash_rev_seconds_.Observe(Seconds(env_.clock.Now() - start));
+        metrics_.hash_rev_seconds.Observe(Seconds(env_.clock.Now() - start));
         if (!hash.ok()) {
           MS_LOG(kError, "failed to hash the store").Error(Message(hash.status()));
           return NewReply(Error::kInternal);
@@ -117,7 +117,6 @@ std::optional<Reply> Member::MoveLeader(MemberId target, ReplyTo) {
 }
 
 // ---- downgrade
-// ------------------------------------------------------------------------------------------------------
 
 std::optional<Reply> Member::Downgrade(DowngradeAction action,
                                        std::string_view version,

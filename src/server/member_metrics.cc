@@ -7,34 +7,87 @@
 namespace mainstay::server {
 
 MemberMetrics::MemberMetrics(MetricRegistry& r, MemberId self, int64_t quota_bytes, Sources sources)
-    : defrag_inflight(r.AddGauge("etcd_disk_defrag_inflight",
-                                 "Whether or not defrag is active on the member. 1 means active, 0 means not.")),
+    : defrag_inflight(r.AddGauge(
+          "etcd_disk_defrag_inflight",
+          "Whether or not defrag is active on the member. 1 means active, 0 means not.")),
       defrag_seconds(r.AddHistogram("etcd_disk_backend_defrag_duration_seconds",
                                     "The latency distribution of backend defragmentation.",
                                     ExponentialBuckets(0.1, 2, 13))),
       hash_seconds(r.AddHistogram("etcd_mvcc_hash_duration_seconds",
                                   "The latency distribution of storage hash operation.",
                                   ExponentialBuckets(0.01, 2, 15))),
-      hash_rev_seconds(r.AddHistogram("etcd_mvcc_hash_rev_duration_seconds",
-                                      "The latency distribution of storage hash by revision operation.",
-                                      ExponentialBuckets(0.01, 2, 15))),
+      hash_rev_seconds(
+          r.AddHistogram("etcd_mvcc_hash_rev_duration_seconds",
+                         "The latency distribution of storage hash by revision operation.",
+                         ExponentialBuckets(0.01, 2, 15))),
       registry_(r) {
-  r.AddGauge("etcd_server_id", "Server or member ID in hexadecimal format. 1 for 'server_id' label with current ID.",
+  r.AddGauge("etcd_server_id",
+             "Server or member ID in hexadecimal format. 1 for 'server_id' label with current ID.",
              {{"server_id", HexId(self.value())}})
       .Set(1);
   r.AddGauge("etcd_server_quota_backend_bytes", "Current backend storage quota size in bytes.")
       .Set(static_cast<double>(quota_bytes));
-  r.AddGauge("etcd_server_snapshot_apply_in_progress_total",
-             "1 if the server is applying the incoming snapshot. 0 if none.");
-  r.AddCounter("etcd_server_heartbeat_send_failures_total",
-               "The total number of leader heartbeat send failures (likely overloaded from slow disk).");
-  AddRead("etcd_mvcc_db_total_size_in_bytes", "Total size of the underlying database physically allocated in bytes.",
+  AddUnmoved();
+  AddRead("etcd_mvcc_db_total_size_in_bytes",
+          "Total size of the underlying database physically allocated in bytes.",
           std::move(sources.db_size));
   AddRead("etcd_mvcc_db_total_size_in_use_in_bytes",
-          "Total size of the underlying database logically in use in bytes.", std::move(sources.db_size_in_use));
-  AddRead("etcd_debugging_mvcc_current_revision", "The current revision of store.", std::move(sources.revision));
+          "Total size of the underlying database logically in use in bytes.",
+          std::move(sources.db_size_in_use));
+  AddRead("etcd_debugging_mvcc_current_revision", "The current revision of store.",
+          std::move(sources.revision));
   AddRead("etcd_debugging_mvcc_compact_revision", "The revision of the last compaction in store.",
           std::move(sources.compact_revision));
+}
+
+// What etcd shows and a member of one, or one without bbolt files, never moves: dashboards expect
+// the series.
+void MemberMetrics::AddUnmoved() {
+  const std::vector<double> disk = ExponentialBuckets(0.001, 2, 14);
+  registry_.AddGauge("etcd_server_snapshot_apply_in_progress_total",
+                     "1 if the server is applying the incoming snapshot. 0 if none.");
+  registry_.AddCounter(
+      "etcd_server_heartbeat_send_failures_total",
+      "The total number of leader heartbeat send failures (likely overloaded from slow disk).");
+  registry_.AddCounter(
+      "etcd_server_learner_promote_successes",
+      "The total number of successful learner promotions while this member is leader.");
+  registry_.AddHistogram("etcd_debugging_disk_backend_commit_rebalance_duration_seconds",
+                         "The latency distributions of commit.rebalance called by bboltdb backend.",
+                         disk);
+  registry_.AddHistogram("etcd_debugging_disk_backend_commit_spill_duration_seconds",
+                         "The latency distributions of commit.spill called by bboltdb backend.",
+                         disk);
+  registry_.AddHistogram("etcd_debugging_disk_backend_commit_write_duration_seconds",
+                         "The latency distributions of commit.write called by bboltdb backend.",
+                         disk);
+  registry_.AddHistogram("etcd_debugging_snap_save_marshalling_duration_seconds",
+                         "The marshalling cost distributions of save called by snapshot.", disk);
+  registry_.AddHistogram("etcd_debugging_snap_save_total_duration_seconds",
+                         "The total latency distributions of save called by snapshot.", disk);
+  registry_.AddHistogram("etcd_snap_fsync_duration_seconds",
+                         "The latency distributions of fsync called by snap.", disk);
+  registry_.AddHistogram("etcd_snap_db_fsync_duration_seconds",
+                         "The latency distributions of fsyncing .snap.db file", disk);
+  registry_.AddHistogram("etcd_snap_db_save_total_duration_seconds",
+                         "The total latency distributions of v3 snapshot save",
+                         ExponentialBuckets(0.1, 2, 10));
+}
+
+void ShowClusterVersion(MetricRegistry& registry, std::string_view before, std::string_view now) {
+  const auto show = [&](std::string_view version, double value) {
+    if (!version.empty()) {
+      const std::string label(version.substr(0, version.rfind('.')));
+      registry
+          .AddGauge("etcd_cluster_version",
+                    "Which version is running. 1 for 'cluster_version' label with current cluster "
+                    "version",
+                    {{"cluster_version", label}})
+          .Set(value);
+    }
+  };
+  show(before, 0);
+  show(now, 1);
 }
 
 void MemberMetrics::AddRead(const char* name, const char* help, std::function<double()> read) {

@@ -1,8 +1,10 @@
-// The member's own instruments: its identity, its quota, and what is read from its state at each scrape.
+// The member's own instruments: its identity, its quota, and what is read from its state at each
+// scrape.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/metrics.h"
@@ -30,9 +32,14 @@ class MemberMetrics {
   Histogram& hash_rev_seconds;
 
  private:
+  void AddUnmoved();
   void AddRead(const char* name, const char* help, std::function<double()> read);
   MetricRegistry& registry_;
   std::vector<std::string> read_names_;
 };
+
+// Sets the series of `now` to 1 and that of `before` to 0; either may be empty. Versions as
+// "3.7.0".
+void ShowClusterVersion(MetricRegistry& registry, std::string_view before, std::string_view now);
 
 }  // namespace mainstay::server

@@ -41,7 +41,6 @@ struct PendingRead {
 using ReadQueue = BoundedQueue<PendingRead>;
 
 // ---- "apply" -> "raft"
-// --------------------------------------------------------------------------------------------
 // Apply reached a conf-change entry and stands still until the answer is there: one at a time.
 struct ConfRequest {
   raft::ConfChangeV2 change;
@@ -49,7 +48,6 @@ struct ConfRequest {
 };
 
 // ---- "raft" -> "wal"
-// ----------------------------------------------------------------------------------------------
 // Bounded by the core: uncommitted_bytes_max, and followers' in-flight windows.
 struct WalItem {
   uint64_t seq = 0;  // 0 = nothing to acknowledge
@@ -64,7 +62,6 @@ struct WalItem {
 using WalQueue = BoundedQueue<WalItem>;
 
 // ---- "raft" -> "apply"
-// --------------------------------------------------------------------------------------------
 struct ReadBatch {
   Index index;  // answer once applied >= index
   std::vector<PendingRead> reads;

@@ -28,6 +28,8 @@ RaftDriver::RaftDriver(Params params)
       wal_(params.wal),
       apply_(params.apply),
       peers_(params.peers),
+      log_(params.log),
+      pool_(params.pool),
       self_(params.core.id),
       tick_(params.options.heartbeat),
       core_(params.core, params.initial),
@@ -61,7 +63,6 @@ RaftDriver::RaftDriver(Params params)
 }
 
 // ---- other threads
-// ----------------------------------------------------------------------------------------------
 
 size_t RaftDriver::Propose(std::span<PendingProposal> proposals) {
   bool first = false;
@@ -115,7 +116,6 @@ bool RaftDriver::Step(raft::Message message) {
 }
 
 // ---- the loop
-// -----------------------------------------------------------------------------------------------------
 
 MonoTime RaftDriver::NextWake() const {
   return next_tick_;
@@ -129,6 +129,7 @@ bool RaftDriver::RunOnce() {
   any = TakeFromDisk() || any;
   any = TakeFromApply() || any;
   any = TakeMessages() || any;
+  any = TakeLogReads() || any;
   any = TakeProposals() || any;
   any = TakeReads() || any;
   while (core_.HasOutput()) {
@@ -154,6 +155,9 @@ bool RaftDriver::Tick(MonoTime now) {
   shared_.last_tick_ns.store(now.count());
   core_.Tick();
   CampaignIfAlone();
+  for (const raft::LogRequest& request : std::exchange(log_reads_refused_, {})) {
+    ReadLog(request);
+  }
   Expire(now);
   return true;
 }
@@ -226,8 +230,37 @@ bool RaftDriver::TakeMessages() {
   return true;
 }
 
+// ---- old log
+
+void RaftDriver::ReadLog(const raft::LogRequest& request) {
+  const bool taken = pool_.TrySubmit([this, request] {
+    log_reads_.Push({request, log_.Read(request.first, request.end, request.bytes_max)});
+    shared_.raft.Wake();
+  });
+  if (!taken) {
+    log_reads_refused_.push_back(request);
+  }
+}
+
+bool RaftDriver::TakeLogReads() {
+  std::vector<LogRead> reads;
+  if (!log_reads_.PopAll(&reads)) {
+    return false;
+  }
+  for (LogRead& read : reads) {
+    if (read.entries.ok()) {
+      core_.LogRead(read.request, *std::move(read.entries));
+    } else if (read.request.reader == self_) {
+      // Committed, persisted and not there: this member cannot go on.
+      shared_.fatal.Raise(read.entries.status());
+    } else {
+      core_.LogRead(read.request, {});  // the follower gets a snapshot instead
+    }
+  }
+  return true;
+}
+
 // ---- proposals
-// ----------------------------------------------------------------------------------------------------
 
 bool RaftDriver::TakeProposals() {
   bool any = false;
@@ -328,7 +361,6 @@ Error RaftDriver::TimeoutError(const Waiter& waiter) const {
 }
 
 // ---- reads
-// --------------------------------------------------------------------------------------------------------
 
 bool RaftDriver::TakeReads() {
   if (!reads_.PopAll(&popped_reads_)) {
@@ -379,7 +411,6 @@ void RaftDriver::ExpireReads(MonoTime now) {
 }
 
 // ---- carrying out
-// -------------------------------------------------------------------------------------------------
 
 void RaftDriver::Carry(raft::Output output) {
   if (output.soft_state) {
@@ -396,10 +427,7 @@ void RaftDriver::Carry(raft::Output output) {
   }
   CarryReads(output.reads);
   for (const raft::LogRequest& request : output.log_requests) {
-    // Everything that apply may still need is in memory (recovery loads it, and apply_bytes_max <
-    // tail), and there are no followers without `peers`: a transport brings its own reader of old
-    // log.
-    core_.LogRead(request, {});
+    ReadLog(request);
   }
   for (const MemberId peer : output.snapshot_requests) {
     core_.ReportSnapshot(peer, false);

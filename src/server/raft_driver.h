@@ -26,6 +26,7 @@
 #include "env/clock.h"
 #include "env/executor.h"
 #include "raft/core.h"
+#include "server/durable_log.h"
 #include "server/options.h"
 #include "server/queues.h"
 #include "server/replier.h"
@@ -52,6 +53,8 @@ class RaftDriver : public Task {
     SharedState& shared;
     WalQueue& wal;
     ApplyQueue& apply;
+    const DurableLog& log;   // read back where memory has let go
+    WorkPool& pool;          // must drop its jobs before the driver goes
     Peers* peers = nullptr;  // null: this member is alone
     raft::Options core;
     raft::InitialState initial;
@@ -88,6 +91,8 @@ class RaftDriver : public Task {
   bool TakeFromDisk();
   bool TakeFromApply();
   bool TakeMessages();
+  bool TakeLogReads();
+  void ReadLog(const raft::LogRequest& request);
   bool TakeProposals();
   bool TakeReads();
   void CampaignIfAlone();
@@ -114,6 +119,8 @@ class RaftDriver : public Task {
   WalQueue& wal_;
   ApplyQueue& apply_;
   Peers* const peers_;
+  const DurableLog& log_;
+  WorkPool& pool_;
   const MemberId self_;
   const std::chrono::nanoseconds tick_;
 
@@ -123,6 +130,12 @@ class RaftDriver : public Task {
   BoundedQueue<ConfRequest> conf_requests_{1};
   BoundedQueue<StatusOr<raft::ConfState>> conf_answers_{1};
   BoundedQueue<raft::Message> messages_{kMessagesPendingMax};
+  struct LogRead {
+    raft::LogRequest request;
+    StatusOr<std::vector<raft::Entry>> entries;
+  };
+  // One per reader at most.
+  BoundedQueue<LogRead> log_reads_{kMessagesPendingMax};
   std::atomic<uint64_t> compact_to_{0};
 
   // ---- "raft"
@@ -139,6 +152,8 @@ class RaftDriver : public Task {
   size_t held_bytes_ = 0;
   bool retry_held_ = false;
   WaitTable waiters_;
+  std::vector<raft::LogRequest>
+      log_reads_refused_;  // the pool was full: asked again at the next tick
   uint64_t next_token_ = 1;
   std::map<uint64_t, ReadGroup> read_groups_;  // by token, oldest first
   Replier replies_;

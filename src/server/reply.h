@@ -16,7 +16,6 @@
 namespace mainstay::server {
 
 // ---- bodies
-// --------------------------------------------------------------------------------------------------
 struct LeaseGrantResult {
   LeaseId id;
   int64_t ttl_s = 0;  // after raising to the minimum

@@ -113,8 +113,9 @@ class Server {
 
   // Starts the four tasks. Replay of the log's tail, election and publishing go on from there.
   virtual void Start() = 0;
-  // Orderly stop: refuses new work with kStopped, answers what waits, flushes the store, closes the
-  // log. Idempotent.
+  // Orderly stop: refuses new work with kStopped, finishes or answers what waits, flushes the
+  // store, closes the log. Idempotent. REQUIRES: no other call is running; rpc's loops have
+  // stopped, or make no more calls.
   virtual void Stop() = 0;
 
   // ---- state of the member
@@ -134,7 +135,6 @@ class Server {
   virtual const Options& options() const = 0;
 
   // ---- writes
-  // ---------------------------------------------------------------------------------------------------
   // outcomes[i] == kOk: taken, exactly one reply follows. Otherwise proposal i was refused and no
   // reply follows: kTooManyRequests (apply lags, or the inbox is full), kRequestTooLarge, kNoSpace
   // (the alarm is being raised), kStopped. Without a leader proposals are taken and wait:
@@ -151,7 +151,6 @@ class Server {
   virtual Error CheckQuota(RequestKind kind, std::string_view request) = 0;
 
   // ---- reads
-  // ----------------------------------------------------------------------------------------------------
   // The newest published view. Serializable reads use it at once.
   virtual mvcc::ReadView View() const = 0;
   // True if a View() taken after this call shows every write acknowledged before this call: a
@@ -165,7 +164,6 @@ class Server {
   Error ReadBarrier(ReplyTo reply_to) { return ReadBarrier(reply_to, MonoTime{0}); }
 
   // ---- authorisation
-  // --------------------------------------------------------------------------------------------
   // The one decision about who may do what; asked before proposing and again at apply. Allows all
   // while auth is off.
   virtual const Authorizer& authorizer() const = 0;
@@ -186,11 +184,9 @@ class Server {
   virtual std::vector<std::string> LeaseKeys(LeaseId id) const = 0;
 
   // ---- watch
-  // ------------------------------------------------------------------------------------------------------
   virtual watch::Hub& hub() = 0;
 
   // ---- cluster
-  // ----------------------------------------------------------------------------------------------------
   virtual std::shared_ptr<const membership::View> Members() const = 0;
 
   // ---- maintenance (long work runs on Environment::pool)

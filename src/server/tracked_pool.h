@@ -1,12 +1,14 @@
 // A WorkPool whose jobs end with their owner, although the pool behind it lives on.
 //
-// Threads  TrySubmit(): any. Close(): the owner; waits for jobs that run, drops those that have not begun.
+// Threads  TrySubmit(): any. Close(): the owner; waits for jobs that run, drops those that have not
+// begun.
 #pragma once
 
 #include <memory>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
+
 #include "common/mutex.h"
 #include "env/executor.h"
 

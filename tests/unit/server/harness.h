@@ -13,72 +13,12 @@
 
 #include "backend/backend.h"
 #include "proto/etcdserverpb/rpc.pb.h"
-#include "server/durable_log.h"
 #include "server/member.h"
 #include "server/server.h"
 #include "tests/support/manual_executor.h"
+#include "tests/unit/server/memory_log.h"
 
 namespace mainstay::server {
-
-// What a log disk holds. `synced` survives a crash; `written` does not.
-struct LogDisk {
-  struct Content {
-    std::optional<LogIdentity> identity;
-    raft::HardState state;
-    raft::EntryId compacted;
-    std::vector<raft::Entry> entries;
-    std::vector<raft::SnapshotMeta> marks;
-  };
-  Content written;
-  Content synced;
-  int syncs = 0;
-  bool fail_sync = false;
-  bool hang = false;  // the test does not step "wal" while it is set
-  void Crash() { written = synced; }
-};
-
-class MemoryLog : public DurableLog {
- public:
-  explicit MemoryLog(LogDisk& disk) : disk_(disk) {}
-  Status Append(std::span<const raft::Entry> entries,
-                const std::optional<raft::HardState>& state) override {
-    auto& log = disk_.written;
-    for (const raft::Entry& entry : entries) {
-      while (!log.entries.empty() && log.entries.back().index >= entry.index) {
-        log.entries.pop_back();
-      }
-      log.entries.push_back(entry);
-    }
-    if (state) {
-      log.state = *state;
-    }
-    return absl::OkStatus();
-  }
-  Status Sync() override {
-    if (disk_.fail_sync) {
-      return Internal("sync /data/wal/0.wal: Input/output error");
-    }
-    ++disk_.syncs;
-    disk_.synced = disk_.written;
-    return absl::OkStatus();
-  }
-  Status MarkSnapshot(const raft::SnapshotMeta& meta) override {
-    disk_.written.marks.push_back(meta);
-    return absl::OkStatus();
-  }
-  Status Release(Index index) override {
-    auto& log = disk_.written;
-    while (!log.entries.empty() && log.entries.front().index < index) {
-      log.compacted = log.entries.front().id();
-      log.entries.erase(log.entries.begin());
-    }
-    return absl::OkStatus();
-  }
-  Status Close() override { return Sync(); }
-
- private:
-  LogDisk& disk_;
-};
 
 class TestSink : public ReplySink {
  public:

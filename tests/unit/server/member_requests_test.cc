@@ -101,7 +101,6 @@ TEST_F(MemberRequestsTest, StopAnswersWhatWaitsAndRefusesTheRest) {
 }
 
 // ---- compaction
-// -----------------------------------------------------------------------------------------------------
 
 TEST_F(MemberRequestsTest, CompactionErrorsAndPhysicalWait) {
   Start();
@@ -201,7 +200,6 @@ TEST_F(MemberRequestsTest, PeriodicCompactionGoesThroughTheLog) {
 }
 
 // ---- leases
-// ---------------------------------------------------------------------------------------------------------
 
 int64_t GrantedId(const Reply& reply) {
   return std::get<LeaseGrantResult>(reply.body).id.value();
@@ -276,7 +274,6 @@ TEST_F(MemberRequestsTest, UnknownLeaseHasNoTimeToLive) {
 }
 
 // ---- alarms and quota
-// -----------------------------------------------------------------------------------------------
 
 std::vector<AlarmMember> Alarmed(const Reply& reply) {
   return std::get<AlarmResult>(reply.body).alarms;

@@ -10,6 +10,7 @@
 #include "raft/codec.h"
 #include "server/entry_codec.h"
 #include "tests/support/manual_executor.h"
+#include "tests/unit/server/memory_log.h"
 
 namespace mainstay::server {
 namespace {
@@ -36,10 +37,12 @@ class RaftDriverTest : public ::testing::Test {
     raft::Options core;
     core.id = kSelf;
     core.seed = 1;
+    core.tail_bytes_max = tail_bytes_max_;
+    core.apply_bytes_max = apply_bytes_max_;
     raft::InitialState initial;
     initial.conf_state.voters = std::move(voters);
     driver_ = std::make_unique<RaftDriver>(RaftDriver::Params{
-        options_, clock_, metrics_, shared_, wal_, apply_, nullptr, core, initial});
+        options_, clock_, metrics_, shared_, wal_, apply_, log_, pool_, nullptr, core, initial});
   }
 
   void Run() {
@@ -51,7 +54,8 @@ class RaftDriverTest : public ::testing::Test {
     std::vector<WalItem> items;
     wal_.PopAll(&items);
     for (const WalItem& item : items) {
-      persisted_entries_ += item.entries.size();
+      EXPECT_TRUE(log_.Append(item.entries, item.hard_state).ok());
+      EXPECT_TRUE(log_.Sync().ok());
       shared_.persisted_seq.store(item.seq);
     }
     Run();
@@ -112,7 +116,11 @@ class RaftDriverTest : public ::testing::Test {
   ApplyQueue apply_{1 << 20};
   Answers answers_;
   std::unique_ptr<RaftDriver> driver_;
-  size_t persisted_entries_ = 0;
+  LogDisk disk_;
+  MemoryLog log_{disk_};
+  testing::ManualPool pool_;
+  size_t tail_bytes_max_ = 32 << 20;
+  size_t apply_bytes_max_ = 64 << 20;
 };
 
 TEST_F(RaftDriverTest, SoleVoterLeadsWithoutWaitingForATimeout) {
@@ -297,6 +305,29 @@ TEST_F(RaftDriverTest, StoppingAnswersEverythingThatWaits) {
     EXPECT_EQ(error, Error::kStopped) << call;
   }
   EXPECT_GE(answers_.flushes, 1);
+}
+
+TEST_F(RaftDriverTest, EntriesThatMemoryLetGoAreReadBackForApply) {
+  tail_bytes_max_ = 500;
+  apply_bytes_max_ = 500;
+  Make({kSelf});
+  Lead();
+  for (uint64_t call = 1; call <= 200; ++call) {
+    Propose(call);
+  }
+  Run();
+  Persist();
+  uint64_t next = 2;
+  for (int round = 0; round < 1000 && next < 202; ++round) {
+    for (const ApplyItem& item : Apply()) {
+      EXPECT_EQ(item.entry.index.value(), next++);
+      ASSERT_TRUE(item.waiter.has_value());
+      EXPECT_EQ(PeekRequestId(item.entry.data.view()), item.waiter->id);
+    }
+    pool_.Run();
+    Run();
+  }
+  EXPECT_EQ(next, 202u);
 }
 
 TEST_F(RaftDriverTest, FullInboxTakesAsManyAsFit) {
