@@ -8,6 +8,7 @@
 
 #include "absl/functional/any_invocable.h"
 
+#include "common/log.h"
 #include "http/query.h"
 #include "rpc/errors.h"
 

@@ -15,6 +15,7 @@
 
 #include "backend/backend.h"
 #include "common/check.h"
+#include "common/limits.h"
 #include "common/metrics.h"
 #include "env/clock.h"
 #include "env/executor.h"

@@ -8,6 +8,7 @@
 #include "http/json.h"
 #include "http/query.h"
 #include "proto/etcdserverpb/rpc.pb.h"
+#include "rpc/method.h"
 
 namespace mainstay::http {
 namespace {
@@ -80,6 +81,13 @@ TEST(JsonTest, PrintsHashesAsNumbersAndEmptyMessagesAsObjects) {
   status.mutable_downgradeinfo();
   EXPECT_EQ(*BytesToJson("etcdserverpb.StatusResponse", status.SerializeAsString()),
             R"({"downgradeInfo":{}})");
+}
+
+TEST(JsonTest, EveryMethodsMessagesAreKnown) {
+  for (const rpc::Method& method : rpc::AllMethods()) {
+    EXPECT_TRUE(JsonToBytes(method.request_type, "{}").ok()) << method.request_type;
+    EXPECT_TRUE(BytesToJson(method.response_type, "").ok()) << method.response_type;
+  }
 }
 
 TEST(JsonTest, ErrorsCarryCodeAndMessage) {
