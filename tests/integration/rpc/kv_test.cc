@@ -20,7 +20,8 @@ class KvTest : public RpcTest {
  protected:
   std::vector<std::string> Keys(const std::string& key, const std::string& range_end) {
     std::vector<std::string> keys;
-    for (const auto& kv : Get(key, range_end).kvs()) {
+    const pb::RangeResponse response = Get(key, range_end);
+    for (const auto& kv : response.kvs()) {
       keys.push_back(kv.key());
     }
     return keys;
