@@ -27,7 +27,8 @@ TEST_F(WatchTest, EventsComeInOrderAndFiltersAndCancelWork) {
   while (events.size() < 3) {
     const pb::WatchResponse next = stream.Next();
     for (const auto& event : next.events()) {
-      events.push_back((event.type() == mvccpb::Event::PUT ? "put " : "delete ") + event.kv().key());
+      events.push_back((event.type() == mvccpb::Event::PUT ? "put " : "delete ") +
+                       event.kv().key());
     }
   }
   EXPECT_EQ(events, (std::vector<std::string>{"put a", "put b", "delete a"}));

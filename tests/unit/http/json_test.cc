@@ -1,11 +1,13 @@
-// Goal: the gateway's JSON is grpc-gateway's: what it accepts, what it prints, and how a body is cut into documents.
-// Method: examples, each as etcd 3.7.1 answered it; and every split of a body into two pieces.
-#include <string>
-#include <vector>
+// Goal: the gateway's JSON is grpc-gateway's: what it accepts, what it prints, and how a body is
+// cut into documents. Method: examples, each as etcd 3.7.1 answered it; and every split of a body
+// into two pieces.
+#include "http/json.h"
 
 #include <gtest/gtest.h>
 
-#include "http/json.h"
+#include <string>
+#include <vector>
+
 #include "http/query.h"
 #include "proto/etcdserverpb/rpc.pb.h"
 #include "rpc/method.h"
@@ -66,9 +68,8 @@ TEST(JsonTest, PrintsProtoNamesWithoutDefaults) {
   StatusOr<std::string> json =
       BytesToJson("etcdserverpb.RangeResponse", response.SerializeAsString());
   ASSERT_TRUE(json.ok());
-  EXPECT_EQ(*json,
-            R"({"header":{"cluster_id":"14841639068965178418"},)"
-            R"("kvs":[{"key":"Zm9v","create_revision":"2"}],"count":"1"})");
+  EXPECT_EQ(*json, R"({"header":{"cluster_id":"14841639068965178418"},)"
+                   R"("kvs":[{"key":"Zm9v","create_revision":"2"}],"count":"1"})");
 }
 
 TEST(JsonTest, PrintsHashesAsNumbersAndEmptyMessagesAsObjects) {
