@@ -17,6 +17,10 @@ constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kReadChunk = 64 << 10;
 // Fairness: one connection reads at most this much per wake-up.
 constexpr size_t kReadPerWakeup = 512 << 10;
+// After our last byte the peer's are read and dropped for so long: closing on unread input would
+// send a reset, which may overtake what we said.
+constexpr std::chrono::nanoseconds kLingerMax = std::chrono::seconds(2);
+constexpr size_t kTlsRecord = 16 << 10;
 // A peer that takes nothing for so long is gone.
 constexpr std::chrono::nanoseconds kStallMax = std::chrono::minutes(2);
 
@@ -27,12 +31,12 @@ Connection::Connection(int fd,
                        const ServerOptions& options,
                        const ListenerOptions& listener,
                        std::string address,
-                       std::atomic<size_t>& live)
+                       absl::AnyInvocable<void()> on_gone)
     : fd_(fd),
       loop_(loop),
       options_(options),
       listener_(listener),
-      live_(live),
+      on_gone_(std::move(on_gone)),
       opened_(loop.now()) {
   peer_.address = std::move(address);
   if (listener.tls == nullptr) {
@@ -46,7 +50,7 @@ Connection::~Connection() {
   }
   SSL_free(ssl_);
   ::close(fd_);
-  live_.fetch_sub(1);
+  on_gone_();
 }
 
 void Connection::Close() {
@@ -106,6 +110,7 @@ bool Connection::Sniff() {
     return false;
   }
   SSL_set_fd(ssl_, fd_);
+  SSL_set_accept_state(ssl_);
   peer_.tls = true;
   phase_ = Phase::kHandshake;
   return true;
@@ -242,7 +247,42 @@ void Connection::Read() {
   }
 }
 
+void Connection::Linger() {
+  if (ssl_ != nullptr) {
+    SSL_shutdown(ssl_);
+  }
+  ::shutdown(fd_, SHUT_WR);
+  if (session_ != nullptr) {
+    session_->OnClosed();
+    session_ = nullptr;
+  }
+  phase_ = Phase::kLinger;
+  linger_since_ = loop_.now();
+  Drain();
+}
+
+void Connection::Drain() {
+  std::array<char, 16 << 10> dropped;
+  for (size_t total = 0; total < kReadPerWakeup;) {
+    const ssize_t n = ::recv(fd_, dropped.data(), dropped.size(), 0);
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0 && errno == EAGAIN) {
+      return;
+    }
+    if (n <= 0) {
+      return Close();
+    }
+    total += static_cast<size_t>(n);
+  }
+  Close();  // it goes on sending whatever we say
+}
+
 void Connection::OnReadable() {
+  if (phase_ == Phase::kLinger) {
+    return Drain();
+  }
   readable_ = true;
   if (phase_ == Phase::kSniff && !Sniff()) {
     return;
@@ -256,6 +296,7 @@ void Connection::OnReadable() {
 void Connection::OnWritable() {
   if (phase_ == Phase::kHandshake) {
     if (Handshake()) {
+      readable_ = true;  // records may lie in OpenSSL's buffer already
       Read();
     }
     return;
@@ -281,7 +322,12 @@ Connection::IoResult Connection::WriteOut() {
       done = static_cast<size_t>(n);
     } else {
       ERR_clear_error();
-      const std::string_view front = out_.front();
+      // One record for many small pieces. A retry sees the same bytes, and perhaps more.
+      static thread_local std::array<char, kTlsRecord> record;
+      std::string_view front = out_.front();
+      if (front.size() < record.size() && front.size() < out_.size()) {
+        front = {record.data(), out_.Peek(record.data(), record.size())};
+      }
       const int n = SSL_write_ex(ssl_, front.data(), front.size(), &done);
       if (n != 1) {
         const int error = SSL_get_error(ssl_, n);
@@ -296,7 +342,10 @@ Connection::IoResult Connection::WriteOut() {
 
 void Connection::OnFlush() {
   dirty_ = false;
-  if (closed_ || phase_ == Phase::kHandshake || phase_ == Phase::kSniff) {
+  if (closed_ || phase_ == Phase::kLinger) {
+    return;
+  }
+  if (phase_ == Phase::kHandshake || phase_ == Phase::kSniff) {
     if (closing_) {
       Close();
     }
@@ -329,12 +378,7 @@ void Connection::OnFlush() {
     }
   }
   if ((closing_ || !open) && out_.empty()) {
-    if (ssl_ != nullptr) {
-      SSL_shutdown(ssl_);
-    }
-    // What the peer still sends must not turn our last bytes into a reset.
-    ::shutdown(fd_, SHUT_WR);
-    return Close();
+    return Linger();
   }
   if (readable_) {
     Read();
@@ -342,6 +386,12 @@ void Connection::OnFlush() {
 }
 
 void Connection::OnTick(MonoTime now) {
+  if (phase_ == Phase::kLinger) {
+    if (now - linger_since_ > kLingerMax) {
+      Close();
+    }
+    return;
+  }
   if (phase_ != Phase::kServing) {
     // A half-open handshake, or a connection that never says what it wants.
     if (now - opened_ > options_.handshake_timeout) {

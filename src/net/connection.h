@@ -3,9 +3,10 @@
 
 #include <openssl/ssl.h>
 
-#include <atomic>
 #include <memory>
 #include <string>
+
+#include "absl/functional/any_invocable.h"
 
 #include "net/loop.h"
 #include "net/session.h"
@@ -14,13 +15,13 @@ namespace mainstay::net {
 
 class Connection : public Pollable, public SessionHost {
  public:
-  // Takes over the descriptor. `live` counts connections; decremented when this one goes.
+  // Takes over the descriptor. `on_gone` runs when this one goes.
   Connection(int fd,
              Loop& loop,
              const ServerOptions& options,
              const ListenerOptions& listener,
              std::string address,
-             std::atomic<size_t>& live);
+             absl::AnyInvocable<void()> on_gone);
   ~Connection() override;
 
   // ---- Pollable
@@ -38,7 +39,7 @@ class Connection : public Pollable, public SessionHost {
   void Shutdown();
 
  private:
-  enum class Phase { kSniff, kHandshake, kPreface, kServing };
+  enum class Phase { kSniff, kHandshake, kPreface, kServing, kLinger };
   enum class IoResult { kOk, kAgain, kClosed };
   void Read();
   bool Sniff();
@@ -48,6 +49,8 @@ class Connection : public Pollable, public SessionHost {
   void Begin(bool http2);
   IoResult Receive(char* to, size_t size, size_t* got);
   IoResult WriteOut();
+  void Linger();
+  void Drain();
   void Close();
   void RejectLog(std::string_view reason);
 
@@ -55,7 +58,7 @@ class Connection : public Pollable, public SessionHost {
   Loop& loop_;
   const ServerOptions& options_;
   const ListenerOptions& listener_;
-  std::atomic<size_t>& live_;
+  absl::AnyInvocable<void()> on_gone_;
   Peer peer_;
   SSL* ssl_ = nullptr;
   Phase phase_ = Phase::kSniff;
@@ -63,6 +66,7 @@ class Connection : public Pollable, public SessionHost {
   std::unique_ptr<Session> session_;
   OutQueue out_;
   MonoTime opened_;
+  MonoTime linger_since_{};
   MonoTime stalled_since_ = kNever;  // output waits for the peer
   bool dirty_ = false;
   bool readable_ = false;  // the kernel may hold more input

@@ -110,7 +110,8 @@ class Call : public StreamSink, public GrpcCall {
                       head.method));
     }
     const std::string_view type = head.headers.Get("content-type");
-    if (type.size() > 16 && type[16] != '+' && type[16] != ';') {
+    if (!type.starts_with("application/grpc") ||
+        (type.size() > 16 && type[16] != '+' && type[16] != ';')) {
       return RefuseHttp(415, GrpcCode::kInternal,
                         fmt::format("invalid gRPC request content-type \"{}\"", type));
     }
@@ -127,7 +128,9 @@ class Call : public StreamSink, public GrpcCall {
         return RefuseHttp(400, GrpcCode::kInternal,
                           fmt::format("malformed grpc-timeout: {}", text));
       }
-      deadline_ = stream_->loop().now() + *timeout;
+      // The longest timeout a peer may write does not fit behind the present moment.
+      const MonoTime now = stream_->loop().now();
+      deadline_ = *timeout > kNever - now ? kNever : now + *timeout;
       timer_ = stream_->loop().After(*timeout, [this] {
         timer_.reset();
         DeadlinePassed();

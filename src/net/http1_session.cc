@@ -171,7 +171,7 @@ class Http1Session : public Session {
   bool OnTick(MonoTime now) override {
     const ServerOptions& o = *config_.options;
     if (state_ == State::kHead) {
-      return now - began_ <= (input_.empty() ? o.idle_timeout : o.header_timeout);
+      return now - began_ <= (head_begun_ ? o.header_timeout : o.idle_timeout);
     }
     // A body must keep coming.
     return state_ == State::kResponding || now - heard_ <= o.header_timeout;
@@ -254,13 +254,11 @@ class Http1Session : public Session {
   std::optional<std::string> Line(size_t max) {
     const size_t end = input_.find('\n');
     if (end == std::string::npos) {
-      if (input_.size() > max) {
-        Fail(431);
-      }
+      line_too_long_ = input_.size() > max;
       return std::nullopt;
     }
     if (end > max) {
-      Fail(431);
+      line_too_long_ = true;
       return std::nullopt;
     }
     std::string line = input_.substr(0, end);
@@ -282,10 +280,13 @@ class Http1Session : public Session {
       if (close_) {
         return;
       }
-      began_ = header_lines_ == 0 ? host_.loop().now() : began_;
+      if (!head_begun_) {
+        head_begun_ = true;  // from here the head has header_timeout, however it drips
+        began_ = host_.loop().now();
+      }
       const std::optional<std::string> line = Line(kRequestLineMax);
       if (!line) {
-        return;
+        return line_too_long_ ? FailRequest(431) : void();
       }
       stream_ = std::make_unique<Http1Stream>(*this, host_.peer(), host_.loop());
       header_bytes_ = 0;
@@ -302,7 +303,7 @@ class Http1Session : public Session {
     while (state_ == State::kHead && !failed_) {
       const std::optional<std::string> line = Line(config_.options->header_bytes_max);
       if (!line) {
-        return;
+        return line_too_long_ ? FailRequest(431) : void();
       }
       if (line->empty()) {
         return HeadDone();
@@ -340,7 +341,10 @@ class Http1Session : public Session {
     head.method = line.substr(0, first);
     std::string target = line.substr(first + 1, last - first - 1);
     const std::string version = line.substr(last + 1);
-    if (!IsToken(head.method) || target.empty() || target.find(' ') != std::string::npos) {
+    const bool clean = std::all_of(target.begin(), target.end(), [](char c) {
+      return static_cast<unsigned char>(c) > ' ' && c != 0x7f;
+    });
+    if (!IsToken(head.method) || target.empty() || !clean) {
       return 400;
     }
     if (version != "HTTP/1.1" && version != "HTTP/1.0") {
@@ -363,13 +367,16 @@ class Http1Session : public Session {
   void HeadDone() {
     RequestHead& head = stream_->head_;
     header_lines_ = 0;
+    head_begun_ = false;
     size_t hosts = 0;
     size_t lengths = 0;
+    size_t encodings = 0;
     for (size_t i = 0; i < head.headers.size(); ++i) {
       hosts += head.headers.at(i).first == "host" ? 1 : 0;
       lengths += head.headers.at(i).first == "content-length" ? 1 : 0;
+      encodings += head.headers.at(i).first == "transfer-encoding" ? 1 : 0;
     }
-    if (hosts > 1 || (hosts == 0 && !http10_) || lengths > 1) {
+    if (hosts > 1 || (hosts == 0 && !http10_) || lengths > 1 || encodings > 1) {
       return FailRequest(400);
     }
     if (head.authority.empty() && hosts == 1) {
@@ -433,7 +440,7 @@ class Http1Session : public Session {
   void ParseChunkSize() {
     const std::optional<std::string> line = Line(1024);
     if (!line) {
-      return;
+      return line_too_long_ ? Broken(400) : void();
     }
     const std::string_view digits = Trim(std::string_view(*line).substr(0, line->find(';')));
     const auto parsed =
@@ -451,7 +458,11 @@ class Http1Session : public Session {
   void ParseTrailer() {
     const std::optional<std::string> line = Line(config_.options->header_bytes_max);
     if (line && line->empty()) {
-      EndOfRequest();
+      return EndOfRequest();
+    }
+    header_bytes_ += line ? line->size() + 2 : 0;
+    if (line_too_long_ || header_bytes_ > config_.options->header_bytes_max) {
+      Broken(431);
     }
   }
 
@@ -502,6 +513,8 @@ class Http1Session : public Session {
   std::unique_ptr<Http1Stream> stream_;
   size_t header_bytes_ = 0;
   size_t header_lines_ = 0;
+  bool head_begun_ = false;
+  bool line_too_long_ = false;
   bool http10_ = false;
   uint64_t body_left_ = 0;
   uint64_t body_total_ = 0;
@@ -524,7 +537,11 @@ void Http1Stream::SendHead(int status, const FieldList& fields) {
       out.push_back(up && c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c);
       up = c == '-';
     }
-    out += fmt::format(": {}\r\n", value);
+    out += ": ";
+    for (const char c : value) {
+      out.push_back(c == '\r' || c == '\n' ? ' ' : c);  // a value cannot start a new field
+    }
+    out += "\r\n";
   }
   const bool bodyless = status == 204 || status / 100 == 1;
   if (!has_length && !bodyless) {

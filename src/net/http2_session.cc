@@ -42,6 +42,7 @@ class Http2Stream : public Stream {
   const int32_t id_;
   std::unique_ptr<StreamSink> sink_;
   size_t header_bytes_ = 0;
+  bool head_heard_ = false;
   bool head_sent_ = false;
   bool ended_ = false;
   bool deferred_ = false;
@@ -266,6 +267,7 @@ class Http2Session : public Session {
     }
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
       --me.open_heads_;
+      stream->head_heard_ = true;
       me.Dispatch(*stream);
     }
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 && stream->sink_ != nullptr) {
@@ -290,6 +292,12 @@ class Http2Session : public Session {
     const MonoTime now = host_.loop().now();
     const auto least = config_.options->ping_min_interval;
     if (least.count() <= 0) {
+      return 0;
+    }
+    if (std::exchange(sent_since_ping_, false)) {
+      // As grpc-go: a ping after a head or data of ours (its bandwidth probe) counts for nothing.
+      ping_strikes_ = 0;
+      last_ping_ = now;
       return 0;
     }
     const bool early = now - last_ping_ < (streams_.empty() ? kPingWithoutStreams : least);
@@ -322,17 +330,22 @@ class Http2Session : public Session {
     }
     std::unique_ptr<Http2Stream> stream = std::move(found->second);
     me.streams_.erase(found);
+    // A head that was refused half-way (too big, malformed) is not waited for.
+    if (!stream->head_heard_) {
+      --me.open_heads_;
+    }
     if (stream->sink_ != nullptr) {
       stream->sink_->OnClosed();
-    } else if (me.open_heads_ > 0 && stream->head_.method.empty()) {
-      --me.open_heads_;
     }
     return 0;
   }
 
   // An answer that did not wait for the whole request: the rest is of no use, and the peer is told
   // to stop.
-  static int OnFrameSent(nghttp2_session* session, const nghttp2_frame* frame, void*) {
+  static int OnFrameSent(nghttp2_session* session, const nghttp2_frame* frame, void* user) {
+    if (frame->hd.type == NGHTTP2_HEADERS) {
+      Self(user).sent_since_ping_ = true;
+    }
     const bool ends = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
                       (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
     if (ends && nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0) {
@@ -393,7 +406,7 @@ class Http2Session : public Session {
     stream.unsent_ -= length;
     if (length > 0) {
       me.written_.emplace_back(stream.id_, length);
-      me.ping_strikes_ = 0;
+      me.sent_since_ping_ = true;
     }
     return 0;
   }
@@ -412,6 +425,7 @@ class Http2Session : public Session {
   MonoTime last_ping_ = -kPingWithoutStreams;
   bool pinged_ = false;
   int ping_strikes_ = 0;
+  bool sent_since_ping_ = false;
   static constexpr size_t kSkippedMax = 16;
   int32_t highest_id_ = -1;
   std::vector<std::pair<int32_t, int32_t>>

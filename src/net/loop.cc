@@ -9,7 +9,7 @@
 #include <array>
 #include <cerrno>
 
-#include "common/check.h"
+#include "common/log.h"
 
 namespace mainstay::net {
 
@@ -74,16 +74,21 @@ void Loop::Post(absl::AnyInvocable<void()> work) {
 }
 
 Loop::Timer Loop::After(std::chrono::nanoseconds delay, absl::AnyInvocable<void()> work) {
-  return timers_.emplace(clock_.Now() + delay, std::move(work));
+  const MonoTime now = clock_.Now();
+  return timers_.emplace(delay > kNever - now ? kNever : now + delay, std::move(work));
 }
 
-void Loop::Add(std::unique_ptr<Pollable> item) {
+bool Loop::Add(std::unique_ptr<Pollable> item) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = item.get();
-  MS_CHECK(::epoll_ctl(epoll_, EPOLL_CTL_ADD, item->fd(), &event) == 0);
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, item->fd(), &event) != 0) {
+    MS_LOG(kWarn, "cannot watch a descriptor").Error(ErrnoStatus("epoll_ctl", errno).ToString());
+    return false;
+  }
   Pollable* key = item.get();
   items_.emplace(key, std::move(item));
+  return true;
 }
 
 void Loop::Remove(Pollable* item) {
@@ -104,6 +109,9 @@ int Loop::WaitMs() const {
   MonoTime until = next_tick_;
   if (!timers_.empty()) {
     until = std::min(until, timers_.begin()->first);
+  }
+  if (!dirty_.empty()) {
+    return 0;  // two flush passes were not enough: pipelined requests, or a long response
   }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock_.Now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 1000));

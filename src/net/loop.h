@@ -65,7 +65,8 @@ class Loop {
   void set_context(void* context) { context_ = context; }
   void* context() const { return context_; }
 
-  void Add(std::unique_ptr<Pollable> item);
+  // False, and `item` is destroyed, if the kernel does not take it (out of memory or of watches).
+  bool Add(std::unique_ptr<Pollable> item);
   // Destroyed at the end of the wake-up.
   void Remove(Pollable* item);
   void MarkDirty(Pollable* item);

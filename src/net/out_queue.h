@@ -45,6 +45,16 @@ class OutQueue {
     return n;
   }
   std::string_view front() const { return pieces_.front().bytes.view(); }
+  // Copies up to `max` bytes from the front, without taking them away.
+  size_t Peek(char* to, size_t max) const {
+    size_t n = 0;
+    for (auto it = pieces_.begin(); it != pieces_.end() && n < max; ++it) {
+      const size_t part = std::min(max - n, it->bytes.size());
+      std::memcpy(to + n, it->bytes.data(), part);
+      n += part;
+    }
+    return n;
+  }
   void Consume(size_t n) {
     size_ -= n;
     while (n > 0) {

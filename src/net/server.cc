@@ -12,12 +12,15 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <thread>
+#include <unordered_map>
 
 #include "fmt/format.h"
 
 #include "common/check.h"
 #include "common/log.h"
+#include "common/mutex.h"
 #include "net/connection.h"
 
 namespace mainstay::net {
@@ -56,13 +59,39 @@ struct Server::Impl {
     std::unique_ptr<ListenerOptions> options;
     int port = 0;
   };
-  void Hand(int fd, const ListenerOptions& listener, std::string address);
+  void Hand(int fd, const ListenerOptions& listener, std::string address, std::string client);
+  // Counts one more connection of this address, unless it has all that it may have.
+  bool Admit(const std::string& client) {
+    if (options.connections_per_client_max == 0 || client.empty()) {
+      return true;
+    }
+    MutexLock lock(mu);
+    size_t& count = by_client[client];
+    if (count >= options.connections_per_client_max) {
+      return false;
+    }
+    ++count;
+    return true;
+  }
+  void Gone(const std::string& client) {
+    live.fetch_sub(1);
+    if (options.connections_per_client_max == 0 || client.empty()) {
+      return;
+    }
+    MutexLock lock(mu);
+    if (const auto found = by_client.find(client);
+        found != by_client.end() && --found->second == 0) {
+      by_client.erase(found);
+    }
+  }
 
   const ServerOptions options;
   Clock& clock;
   std::vector<std::unique_ptr<Loop>> loops;
   std::vector<Bound> bound;
   std::atomic<size_t> live{0};
+  Mutex mu;
+  std::unordered_map<std::string, size_t> by_client ABSL_GUARDED_BY(mu);
   std::atomic<size_t> next{0};
   std::atomic<bool> stopping{false};
 };
@@ -77,6 +106,9 @@ class Server::Impl::Acceptor : public Pollable {
         loop_(loop),
         spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
   ~Acceptor() override {
+    if (resume_) {
+      loop_.Cancel(*resume_);
+    }
     ::close(fd_);
     if (spare_ >= 0) {
       ::close(spare_);
@@ -109,7 +141,10 @@ class Server::Impl::Acceptor : public Pollable {
 
  private:
   void Take(int fd, const sockaddr_storage& from) {
-    if (server_.live.load() >= server_.options.connections_max) {
+    std::string address = AddressText(from, listener_.address);
+    std::string client =
+        listener_.unix_socket ? std::string() : address.substr(0, address.rfind(':'));
+    if (server_.live.load() >= server_.options.connections_max || !server_.Admit(client)) {
       ::close(fd);
       return;
     }
@@ -119,7 +154,7 @@ class Server::Impl::Acceptor : public Pollable {
       SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
       SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 30);
     }
-    server_.Hand(fd, listener_, AddressText(from, listener_.address));
+    server_.Hand(fd, listener_, std::move(address), std::move(client));
   }
   // No descriptor for the next connection: take it with the spare one and close it, so that the
   // peer learns at once, then wait a little. The listener never dies of it.
@@ -133,9 +168,12 @@ class Server::Impl::Acceptor : public Pollable {
       }
       spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
-    Loop& loop = loop_;
-    Acceptor* me = this;
-    loop.After(kAcceptPause, [me] { me->OnReadable(); });
+    if (!resume_) {
+      resume_ = loop_.After(kAcceptPause, [this] {
+        resume_.reset();
+        OnReadable();
+      });
+    }
   }
 
   Impl& server_;
@@ -143,17 +181,22 @@ class Server::Impl::Acceptor : public Pollable {
   const ListenerOptions& listener_;
   Loop& loop_;
   int spare_;
+  std::optional<Loop::Timer> resume_;
 };
 
-void Server::Impl::Hand(int fd, const ListenerOptions& listener, std::string address) {
+void Server::Impl::Hand(int fd,
+                        const ListenerOptions& listener,
+                        std::string address,
+                        std::string client) {
   Loop& loop = *loops[next.fetch_add(1) % loops.size()];
   live.fetch_add(1);
-  loop.Post([this, fd, &listener, &loop, address = std::move(address)]() mutable {
+  loop.Post([this, fd, &listener, &loop, address = std::move(address),
+             client = std::move(client)]() mutable {
     auto connection =
-        std::make_unique<Connection>(fd, loop, options, listener, std::move(address), live);
+        std::make_unique<Connection>(fd, loop, options, listener, std::move(address),
+                                     [this, client = std::move(client)] { Gone(client); });
     Connection* raw = connection.get();
-    loop.Add(std::move(connection));
-    if (stopping.load()) {
+    if (loop.Add(std::move(connection)) && stopping.load()) {
       raw->Shutdown();
     }
   });
@@ -276,11 +319,17 @@ void Server::Shutdown(std::chrono::nanoseconds patience) {
   for (const auto& loop : impl_->loops) {
     Loop* at = loop.get();
     at->Post([at] {
-      at->ForEach([](Pollable& item) {
+      std::vector<Pollable*> acceptors;
+      at->ForEach([&acceptors](Pollable& item) {
         if (auto* connection = dynamic_cast<Connection*>(&item)) {
           connection->Shutdown();
+        } else if (dynamic_cast<Impl::Acceptor*>(&item) != nullptr) {
+          acceptors.push_back(&item);
         }
       });
+      for (Pollable* acceptor : acceptors) {
+        at->Remove(acceptor);
+      }
     });
   }
   const MonoTime until = impl_->clock.Now() + patience;

@@ -23,9 +23,10 @@ namespace mainstay::net {
 struct ServerOptions {
   int loops = 2;
   uint32_t max_concurrent_streams = UINT32_MAX;
-  size_t connections_max = 100000;     // of all listeners; beyond it new ones are closed
-  size_t header_bytes_max = 64 << 10;  // of one request
-  size_t body_bytes_max = 512 << 20;   // of one HTTP request outside gRPC
+  size_t connections_max = 100000;        // of all listeners; beyond it new ones are closed
+  size_t connections_per_client_max = 0;  // from one IP address; 0: no such limit
+  size_t header_bytes_max = 64 << 10;     // of one request
+  size_t body_bytes_max = 512 << 20;      // of one HTTP request outside gRPC
   size_t output_bytes_max =
       4 << 20;  // queued for one socket; beyond it the connection's input waits
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(10);

@@ -143,6 +143,7 @@ class Context : public TlsContext {
     MutexLock lock(mu_);
     cert_mark_ = MarkOf(options_.cert_file);
     key_mark_ = MarkOf(options_.key_file);
+    ca_mark_ = MarkOf(options_.ca_file);
     ctx_ = std::move(ctx);
     return absl::OkStatus();
   }
@@ -216,8 +217,9 @@ class Context : public TlsContext {
   CtxPtr Current() {
     const FileMark cert = MarkOf(options_.cert_file);
     const FileMark key = MarkOf(options_.key_file);
+    const FileMark ca = MarkOf(options_.ca_file);
     MutexLock lock(mu_);
-    if (cert == cert_mark_ && key == key_mark_) {
+    if (cert == cert_mark_ && key == key_mark_ && ca == ca_mark_) {
       return ctx_;
     }
     StatusOr<CtxPtr> fresh = Build();
@@ -231,6 +233,7 @@ class Context : public TlsContext {
     MS_LOG(kInfo, "loaded the certificate again").Str("cert-file", options_.cert_file);
     cert_mark_ = cert;
     key_mark_ = key;
+    ca_mark_ = ca;
     ctx_ = *std::move(fresh);
     return ctx_;
   }
@@ -244,6 +247,8 @@ class Context : public TlsContext {
                                        SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_mode(ctx.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
                                     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    // One recv() for all records that are there, not two for each.
+    SSL_CTX_set_read_ahead(ctx.get(), 1);
     SSL_CTX_set_alpn_select_cb(ctx.get(), SelectAlpn, nullptr);
     MS_ASSIGN_OR_RETURN(const std::string ciphers, CipherList(options_.cipher_suites));
     if (SSL_CTX_set_cipher_list(ctx.get(),
@@ -280,6 +285,7 @@ class Context : public TlsContext {
   CtxPtr ctx_ ABSL_GUARDED_BY(mu_);
   FileMark cert_mark_ ABSL_GUARDED_BY(mu_);
   FileMark key_mark_ ABSL_GUARDED_BY(mu_);
+  FileMark ca_mark_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "server/applier.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "common/check.h"
@@ -334,8 +335,18 @@ void Applier::CompactStep(MonoTime now) {
 // ------------------------------------------------------------------------------------------------
 
 Applier::Pinned Applier::Pin() const {
-  MutexLock lock(pin_mu_);
-  return {p_.store.View(), pinned_applied_, pinned_conf_, p_.cluster.view()};
+  while (true) {
+    {
+      MutexLock lock(pin_mu_);
+      Pinned out{p_.store.View(), pinned_applied_, pinned_conf_, p_.cluster.view(),
+                 p_.backend.NewSnapshot()};
+      // A batch that is in the engine but not published yet would show in the rows alone.
+      if (p_.backend.applied().index == pinned_applied_.index) {
+        return out;
+      }
+    }
+    std::this_thread::yield();
+  }
 }
 
 raft::SnapshotMeta Applier::MetaAt(Index index) {

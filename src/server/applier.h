@@ -72,6 +72,7 @@ class Applier : public Task {
     raft::EntryId applied;
     std::shared_ptr<const raft::ConfState> conf_state;
     std::shared_ptr<const membership::View> members;
+    std::shared_ptr<const backend::Snapshot> rows;
   };
   Pinned Pin() const;
   // Term and configuration at an index between the one given last and the applied one. Any thread,

@@ -20,6 +20,12 @@ constexpr std::chrono::nanoseconds kUnflushedTimeMax = std::chrono::seconds(60);
 constexpr int kDrainRoundsMax = 10000;
 constexpr char kServerVersion[] = "3.7.1";
 
+watch::HubOptions HubOptionsOf(const Options& options) {
+  watch::HubOptions out;
+  out.progress_interval = options.watch_progress_interval;
+  return out;
+}
+
 }  // namespace
 
 Member::Member(Options options, Environment env, BootResult boot)
@@ -31,7 +37,7 @@ Member::Member(Options options, Environment env, BootResult boot)
       apply_queue_(kApplyItemsMax),
       ids_(boot_.self, env_.clock.WallNow()),
       history_([this] { return boot_.store->View(); }),
-      hub_({.options = {},
+      hub_({.options = HubOptionsOf(options_),
             .header = *this,
             .history = history_,
             .clock = env_.clock,
@@ -309,7 +315,7 @@ Error Member::ReadBarrier(ReplyTo reply_to, MonoTime deadline) {
 PinnedState Member::PinState() const {
   Applier::Pinned pinned = applier_.Pin();
   return {std::move(pinned.view), pinned.applied.index, pinned.applied.term, *pinned.conf_state,
-          std::move(pinned.members)};
+          std::move(pinned.members), boot_.backend.get(), std::move(pinned.rows)};
 }
 
 // ---- opening

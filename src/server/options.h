@@ -56,6 +56,7 @@ struct Options {
   int64_t auto_compaction_revisions = 0;                  // kRevision
 
   std::chrono::nanoseconds warning_apply_duration = std::chrono::milliseconds(100);
+  std::chrono::nanoseconds watch_progress_interval{0};  // 0 = 10 minutes
   bool lease_checkpoint = false;  // feature gate LeaseCheckpoint
 
   // 5 s + 2 x election timeout: bounds every proposal and every read barrier.

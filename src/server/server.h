@@ -35,6 +35,7 @@
 
 #include "absl/functional/any_invocable.h"
 
+#include "backend/backend.h"
 #include "common/buffer.h"
 #include "common/error.h"
 #include "common/status.h"
@@ -95,6 +96,9 @@ struct PinnedState {
   Term applied_term;
   raft::ConfState conf_state;
   std::shared_ptr<const membership::View> members;
+  // The engine's content at the same moment: the buckets beside `key`.
+  const backend::Backend* backend = nullptr;
+  std::shared_ptr<const backend::Snapshot> rows;
 };
 
 class Server {

@@ -96,7 +96,8 @@ struct CreateRequest {
 
 struct HubOptions {
   int shards = 1;
-  // --watch-progress-notify-interval; up to a tenth is added, drawn once per stream.
+  // --watch-progress-notify-interval: 0 = 10 minutes, at least 100 ms; up to a tenth is added,
+  // drawn once per stream.
   std::chrono::nanoseconds progress_interval = std::chrono::minutes(10);
   size_t log_bytes_max = 64 << 20;
   size_t stream_bytes_max = 1 << 20;

@@ -14,6 +14,8 @@ constexpr size_t kDrainBytesMax = 4 << 20;
 // A watcher's message is cut at the next revision once it has so many bytes.
 constexpr size_t kMessageBytesMax = 1 << 20;
 constexpr size_t kStreamBytesMin = 64 << 10;
+constexpr std::chrono::nanoseconds kProgressDefault = std::chrono::minutes(10);
+constexpr std::chrono::nanoseconds kProgressMin = std::chrono::milliseconds(100);
 
 // etcd's texts.
 constexpr std::string_view kCompactedText =
@@ -136,8 +138,9 @@ void Shard::HandleOpen(message::Open message) {
   stream->number = message.stream;
   stream->sink = std::move(message.sink);
   stream->options = message.options;
-  const auto interval = std::max<std::chrono::nanoseconds>(options_.progress_interval,
-                                                           std::chrono::milliseconds(100));
+  const auto asked = options_.progress_interval;
+  const std::chrono::nanoseconds interval =
+      asked.count() == 0 ? kProgressDefault : std::max(asked, kProgressMin);
   const auto tenth = static_cast<uint64_t>(interval.count() / 10);
   stream->tick_interval = interval + std::chrono::nanoseconds(random_.Below(tenth + 1));
   stream->next_tick = clock_.Now() + stream->tick_interval;

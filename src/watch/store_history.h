@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "mvcc/store.h"
 #include "watch/history.h"
@@ -12,7 +13,11 @@ namespace mainstay::watch {
 
 class StoreHistory : public HistorySource {
  public:
-  // `view` gives the newest state of the store that is in use now; any thread.
+  // `store` outlives this object.
+  explicit StoreHistory(const mvcc::Store& store)
+      : StoreHistory([&store] { return store.View(); }) {}
+  // For a store that may be replaced: `view` gives the newest state of the store that is in use
+  // now; any thread.
   explicit StoreHistory(std::function<mvcc::ReadView()> view) : view_(std::move(view)) {}
 
   // Errors beside kCompacted: kCorrupt for rows that fail their checksum, else kInternal; logged.

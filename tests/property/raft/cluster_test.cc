@@ -42,7 +42,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 TEST(RaftClusterTest, PromisesHoldUnderRandomFaults) {
   const uint64_t only = FromEnvironment("RAFT_SEED", 0);
   const uint64_t first = only != 0 ? only : 1;
-  const uint64_t last = only != 0 ? only : FromEnvironment("RAFT_SEEDS", 300);
+  const uint64_t last = only != 0 ? only : FromEnvironment("RAFT_SEEDS", 120);
   size_t reads = 0;
   size_t leaders = 0;
   size_t snapshots = 0;

@@ -256,6 +256,18 @@ TEST_F(HubProgressTest, JitterSpreadsStreams) {
   EXPECT_GT(steps_with_some, 20);
 }
 
+TEST_F(HubProgressTest, ZeroIntervalIsTenMinutes) {
+  Start({.progress_interval = milliseconds(0)});
+  TestStream& s = Open();
+  CreateOk(s, {.key = "k", .progress_notify = true});
+  Advance(minutes(10) - milliseconds(1));
+  Run();
+  EXPECT_TRUE(Quiet(s));
+  Advance(minutes(1) + milliseconds(1));
+  Run();
+  EXPECT_TRUE(IsProgress(Next(s)));
+}
+
 TEST_F(HubProgressTest, IntervalHasAFloor) {
   Start({.progress_interval = milliseconds(1)});
   TestStream& s = Open();

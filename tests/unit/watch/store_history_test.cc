@@ -80,7 +80,7 @@ class StoreHistoryTest : public testing::Test {
   std::unique_ptr<backend::MemoryBackend> backend_ = backend::NewMemoryBackend();
   uint64_t index_ = 0;
   std::unique_ptr<mvcc::Store> store_;
-  StoreHistory history_{[this] { return store_->View(); }};
+  StoreHistory history_{[this] { return store_->View(); }};  // the store is made later
   std::unique_ptr<Hub> hub_;
 };
 
@@ -177,7 +177,8 @@ TEST_F(StoreHistoryTest, C10PrevKvAtTheCompactedRevisionIsNeverSilentlyMissing) 
 
 TEST_F(StoreHistoryTest, AskedAheadOfTheStoreGivesAnEmptyChunk) {
   Put("k", "1");
-  const auto chunk = history_.Read({.from = 3, .to = 9, .bytes_max = 100});
+  StoreHistory history(*store_);
+  const auto chunk = history.Read({.from = 3, .to = 9, .bytes_max = 100});
   ASSERT_TRUE(chunk.ok());
   EXPECT_EQ(chunk->last_revision, 2);
   EXPECT_TRUE(chunk->batches.empty());

@@ -1,0 +1,94 @@
+#include "main/process_metrics.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace mainstay::main {
+namespace {
+
+struct Stat {
+  double cpu_seconds = 0, start_ticks = 0, virtual_bytes = 0, resident_bytes = 0;
+};
+
+Stat ReadStat() {
+  std::ifstream file("/proc/self/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream rest(text.substr(text.rfind(')') + 2));
+  std::string skip;
+  for (int i = 0; i < 11; ++i) {
+    rest >> skip;
+  }
+  double user = 0;
+  double system = 0;
+  Stat out;
+  rest >> user >> system;
+  for (int i = 0; i < 6; ++i) {
+    rest >> skip;
+  }
+  double pages = 0;
+  rest >> out.start_ticks >> out.virtual_bytes >> pages;
+  out.cpu_seconds = (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  out.resident_bytes = pages * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return out;
+}
+
+double OpenDescriptors() {
+  double count = 0;
+  DIR* dir = opendir("/proc/self/fd");
+  while (dir != nullptr && readdir(dir) != nullptr) {
+    ++count;
+  }
+  if (dir != nullptr) {
+    closedir(dir);
+  }
+  return count > 3 ? count - 3 : 0;  // ".", ".." and the one that lists
+}
+
+double DescriptorLimit() {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  return static_cast<double>(files.rlim_cur);
+}
+
+double StartTime() {
+  std::ifstream file("/proc/stat");
+  for (std::string word; file >> word;) {
+    if (word == "btime") {
+      double boot = 0;
+      file >> boot;
+      return boot + ReadStat().start_ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddProcessMetrics(MetricRegistry& metrics) {
+  metrics.AddCounterFn("process_cpu_seconds_total",
+                       "Total user and system CPU time spent in seconds.",
+                       [] { return ReadStat().cpu_seconds; });
+  metrics.AddGaugeFn("process_resident_memory_bytes", "Resident memory size in bytes.",
+                     [] { return ReadStat().resident_bytes; });
+  metrics.AddGaugeFn("process_virtual_memory_bytes", "Virtual memory size in bytes.",
+                     [] { return ReadStat().virtual_bytes; });
+  metrics.AddGaugeFn("process_virtual_memory_max_bytes",
+                     "Maximum amount of virtual memory available in bytes.",
+                     [] { return 18446744073709551615.0; });
+  metrics.AddGaugeFn("process_open_fds", "Number of open file descriptors.", OpenDescriptors);
+  metrics.AddGaugeFn("process_max_fds", "Maximum number of open file descriptors.",
+                     DescriptorLimit);
+  metrics.AddGaugeFn("process_start_time_seconds",
+                     "Start time of the process since unix epoch in seconds.",
+                     [start = StartTime()] { return start; });
+  metrics.AddGaugeFn("os_fd_used", "The number of used file descriptors.", OpenDescriptors);
+  metrics.AddGaugeFn("os_fd_limit", "The file descriptor limit.", DescriptorLimit);
+}
+
+}  // namespace mainstay::main
