@@ -161,8 +161,8 @@ bool HttpFront::ServeEndpoint(rpc::Loop& loop, const ExchangePtr& exchange) {
   }
   if (path == "/debug/vars") {
     if (OnlyGet(*exchange)) {
-      exchange->Respond(
-          200, {{"content-type", "application/json; charset=utf-8"}}, DebugVarsJson());
+      exchange->Respond(200, {{"content-type", "application/json; charset=utf-8"}},
+                        DebugVarsJson());
     }
     return true;
   }
@@ -175,7 +175,8 @@ void HttpFront::ServeMetrics(rpc::Loop& loop, const ExchangePtr& exchange) {
   const bool taken = loop.RunInPool(
       [text, &registry = services_.metric_registry()] { *text = registry.RenderText(); },
       [text, exchange] {
-        exchange->Respond(200, {{"content-type", "text/plain; version=0.0.4; charset=utf-8"}}, *text);
+        exchange->Respond(200, {{"content-type", "text/plain; version=0.0.4; charset=utf-8"}},
+                          *text);
       });
   if (!taken) {
     exchange->Text(503, "overloaded");
@@ -186,11 +187,9 @@ std::string HttpFront::VersionJson() const {
   const server::MemberStatus status = services_.server().GetStatus();
   std::string json = "{";
   AppendField(&json, "etcdserver", Quoted(status.version));
-  AppendField(&json,
-              "etcdcluster",
+  AppendField(&json, "etcdcluster",
               Quoted(status.cluster_version.empty() ? "not_decided" : status.cluster_version));
-  AppendField(&json,
-              "storage",
+  AppendField(&json, "storage",
               Quoted(status.storage_version.empty() ? "unknown" : status.storage_version));
   return json + "}";
 }

@@ -21,7 +21,7 @@ namespace mainstay::http {
 struct FrontOptions {
   // A front for --listen-metrics-urls: health endpoints and metrics only, no CORS, no whitelist.
   bool metrics_only = false;
-  bool gateway = true;                           // --enable-grpc-gateway
+  bool gateway = true;                              // --enable-grpc-gateway
   std::vector<std::string> cors = {"*"};            // --cors
   std::vector<std::string> host_whitelist = {"*"};  // --host-whitelist
   std::vector<std::string> command_line;            // for /debug/vars

@@ -65,8 +65,8 @@ class GatewayCall : public rpc::Call {
       return RespondStatus(*exchange_, status.code, status.message);
     }
     if (too_big_ || answer_.size() > kAnswerBytesMax) {
-      return RespondStatus(
-          *exchange_, Code::kResourceExhausted, rpc::ErrorText(Error::kOverloaded));
+      return RespondStatus(*exchange_, Code::kResourceExhausted,
+                           rpc::ErrorText(Error::kOverloaded));
     }
     StatusOr<std::string> json = BytesToJson(method().response_type, answer_.Flatten().view());
     if (!json.ok()) {
@@ -135,9 +135,7 @@ std::optional<std::string_view> GatewayCall::Metadata(std::string_view key) cons
 // A request on a route of the gateway.
 class GatewaySink : public net::StreamSink {
  public:
-  GatewaySink(rpc::Services& services,
-              std::shared_ptr<GatewayCall> call,
-              ExchangePtr exchange)
+  GatewaySink(rpc::Services& services, std::shared_ptr<GatewayCall> call, ExchangePtr exchange)
       : receive_bytes_max_(services.options().request_bytes_max + kGrpcOverheadBytes),
         splitter_(2 * receive_bytes_max_),
         call_(std::move(call)),
@@ -188,9 +186,9 @@ class GatewaySink : public net::StreamSink {
     }
   }
   void TooLarge(size_t bytes) {
-    call_->Finish({Code::kResourceExhausted,
-                   "grpc: received message larger than max (" + std::to_string(bytes) + " vs. " +
-                       std::to_string(receive_bytes_max_) + ")"});
+    call_->Finish({Code::kResourceExhausted, "grpc: received message larger than max (" +
+                                                 std::to_string(bytes) + " vs. " +
+                                                 std::to_string(receive_bytes_max_) + ")"});
   }
   void Message(std::string_view json) {
     fed_ = true;
@@ -227,8 +225,7 @@ bool SetDeadline(rpc::Loop& loop, const std::shared_ptr<GatewayCall>& call, Exch
   }
   const std::optional<std::chrono::nanoseconds> timeout = net::ParseGrpcTimeout(text);
   if (!timeout.has_value()) {
-    RespondStatus(
-        exchange, Code::kInvalidArgument, "invalid grpc-timeout: " + std::string(text));
+    RespondStatus(exchange, Code::kInvalidArgument, "invalid grpc-timeout: " + std::string(text));
     return false;
   }
   loop.host().After(*timeout, [weak = std::weak_ptr<GatewayCall>(call)] {

@@ -8,6 +8,7 @@
 
 #include "absl/functional/any_invocable.h"
 
+#include "common/log.h"
 #include "http/query.h"
 #include "rpc/errors.h"
 
@@ -18,9 +19,12 @@ using Done = absl::AnyInvocable<void(std::string_view error)>;
 
 std::string_view AlarmName(server::AlarmType type) {
   switch (type) {
-    case server::AlarmType::kNoSpace: return "NOSPACE";
-    case server::AlarmType::kCorrupt: return "CORRUPT";
-    case server::AlarmType::kNone: break;
+    case server::AlarmType::kNoSpace:
+      return "NOSPACE";
+    case server::AlarmType::kCorrupt:
+      return "CORRUPT";
+    case server::AlarmType::kNone:
+      break;
   }
   return "UNKNOWN";
 }
@@ -82,8 +86,8 @@ void ServeHealthEndpoint(rpc::Loop& loop, HealthMetrics& metrics, const Exchange
   }
   if (query.First("serializable") == "true") {
     const std::string_view error = SerializableRead(health);
-    return RespondHealth(
-        metrics, *exchange, error.empty() ? "" : "RANGE ERROR:" + std::string(error));
+    return RespondHealth(metrics, *exchange,
+                         error.empty() ? "" : "RANGE ERROR:" + std::string(error));
   }
   if (!health.has_leader) {
     return RespondHealth(metrics, *exchange, "RAFT NO LEADER");
@@ -186,18 +190,18 @@ std::vector<std::string_view> ChecksOf(std::string_view path,
 
 HealthMetrics::HealthMetrics(MetricRegistry& r)
     : registry(r),
-      success(r.AddCounter("etcd_server_health_success", "The total number of successful health checks")),
-      failures(r.AddCounter("etcd_server_health_failures", "The total number of failed health checks")) {}
+      success(r.AddCounter("etcd_server_health_success",
+                           "The total number of successful health checks")),
+      failures(r.AddCounter("etcd_server_health_failures",
+                            "The total number of failed health checks")) {}
 
 void HealthMetrics::Count(std::string_view type, std::string_view name, bool ok) {
   registry
-      .AddGauge("etcd_server_healthcheck",
-                "The result of each kind of healthcheck.",
+      .AddGauge("etcd_server_healthcheck", "The result of each kind of healthcheck.",
                 {{"type", std::string(type)}, {"name", std::string(name)}})
       .Set(ok ? 1 : 0);
   registry
-      .AddCounter("etcd_server_healthchecks_total",
-                  "The total number of each kind of healthcheck.",
+      .AddCounter("etcd_server_healthchecks_total", "The total number of each kind of healthcheck.",
                   {{"type", std::string(type)},
                    {"name", std::string(name)},
                    {"status", ok ? "success" : "error"}})
@@ -206,8 +210,8 @@ void HealthMetrics::Count(std::string_view type, std::string_view name, bool ok)
 
 bool ServeHealth(rpc::Loop& loop, HealthMetrics& metrics, const ExchangePtr& exchange) {
   static const std::vector<std::string_view> kLive = {"serializable_read"};
-  static const std::vector<std::string_view> kReady = {
-      "data_corruption", "serializable_read", kLinearizable, "non_learner"};
+  static const std::vector<std::string_view> kReady = {"data_corruption", "serializable_read",
+                                                       kLinearizable, "non_learner"};
   const std::string path = exchange->head().path;
   if (path == "/health") {
     if (IsGet(*exchange)) {
@@ -215,8 +219,8 @@ bool ServeHealth(rpc::Loop& loop, HealthMetrics& metrics, const ExchangePtr& exc
     }
     return true;
   }
-  for (const auto& [root, type, all] : {std::tuple("/livez", "livez", &kLive),
-                                        std::tuple("/readyz", "readyz", &kReady)}) {
+  for (const auto& [root, type, all] :
+       {std::tuple("/livez", "livez", &kLive), std::tuple("/readyz", "readyz", &kReady)}) {
     const std::string_view prefix(root);
     if (path.compare(0, prefix.size(), prefix) != 0) {
       continue;

@@ -25,8 +25,7 @@ std::unique_ptr<pb::Message> NewMessage(std::string_view type) {
   const pb::Descriptor* descriptor =
       pb::DescriptorPool::generated_pool()->FindMessageTypeByName(std::string(type));
   MS_CHECK_MSG(descriptor != nullptr, std::string(type));
-  const pb::Message* prototype =
-      pb::MessageFactory::generated_factory()->GetPrototype(descriptor);
+  const pb::Message* prototype = pb::MessageFactory::generated_factory()->GetPrototype(descriptor);
   return std::unique_ptr<pb::Message>(prototype->New());
 }
 
@@ -81,23 +80,35 @@ std::string StatusJson(rpc::Code code, std::string_view message) {
 int HttpStatus(rpc::Code code) {
   using rpc::Code;
   switch (code) {
-    case Code::kOk: return 200;
-    case Code::kCancelled: return 499;
+    case Code::kOk:
+      return 200;
+    case Code::kCancelled:
+      return 499;
     case Code::kInvalidArgument:
     case Code::kFailedPrecondition:
-    case Code::kOutOfRange: return 400;
-    case Code::kUnauthenticated: return 401;
-    case Code::kPermissionDenied: return 403;
-    case Code::kNotFound: return 404;
+    case Code::kOutOfRange:
+      return 400;
+    case Code::kUnauthenticated:
+      return 401;
+    case Code::kPermissionDenied:
+      return 403;
+    case Code::kNotFound:
+      return 404;
     case Code::kAlreadyExists:
-    case Code::kAborted: return 409;
-    case Code::kResourceExhausted: return 429;
-    case Code::kUnimplemented: return 501;
-    case Code::kUnavailable: return 503;
-    case Code::kDeadlineExceeded: return 504;
+    case Code::kAborted:
+      return 409;
+    case Code::kResourceExhausted:
+      return 429;
+    case Code::kUnimplemented:
+      return 501;
+    case Code::kUnavailable:
+      return 503;
+    case Code::kDeadlineExceeded:
+      return 504;
     case Code::kUnknown:
     case Code::kInternal:
-    case Code::kDataLoss: return 500;
+    case Code::kDataLoss:
+      return 500;
   }
   return 500;
 }

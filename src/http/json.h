@@ -1,5 +1,5 @@
-// The gateway's JSON: requests into the bytes of protobuf messages and answers back, by grpc-gateway
-// v2's rules.
+// The gateway's JSON: requests into the bytes of protobuf messages and answers back, by
+// grpc-gateway v2's rules.
 //
 // Threads  Pure functions; any.
 // Sources  grpc-api 1.4.
@@ -15,8 +15,8 @@
 
 namespace mainstay::http {
 
-// JSON of the message called `type` ("etcdserverpb.PutRequest") as its bytes. Proto and lowerCamelCase
-// names; unknown fields and enum names are ignored; empty text is the empty message.
+// JSON of the message called `type` ("etcdserverpb.PutRequest") as its bytes. Proto and
+// lowerCamelCase names; unknown fields and enum names are ignored; empty text is the empty message.
 StatusOr<std::string> JsonToBytes(std::string_view type, std::string_view json);
 // Proto names, defaults left out, 64-bit numbers as strings, bytes in base64.
 StatusOr<std::string> BytesToJson(std::string_view type, std::string_view bytes);

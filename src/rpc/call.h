@@ -6,7 +6,8 @@
 // Invariants  I1 after Finish() or Gone() nothing is sent and the handler hears nothing more.
 //             I2 Finish() counts the call once, whoever ended it.
 // Threads     The loop that the call belongs to, for everything.
-// Ownership   Shared by the transport and whoever must answer later (a waiting slot); a StreamHandler
+// Ownership   Shared by the transport and whoever must answer later (a waiting slot); a
+// StreamHandler
 //             belongs to its call.
 // Limits      What was sent and is not written is the sender's to bound: Written() says what left.
 #pragma once

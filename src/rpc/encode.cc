@@ -227,8 +227,7 @@ BufferChain EncodeRange(const Header& header, const mvcc::RangeResult& result, B
 
 BufferChain EncodePut(const Header& header, const mvcc::PutResult& result, BufferArena* arena) {
   Writer w(HeaderFieldSize(header) + PutBodySize(result),
-           Shared(result.prev_kv) ? result.prev_kv.size() : 0,
-           arena);
+           Shared(result.prev_kv) ? result.prev_kv.size() : 0, arena);
   w.PutFullHeader(header);
   WritePutBody(w, result);
   return std::move(w).Finish();

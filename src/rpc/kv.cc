@@ -22,8 +22,8 @@ void ServeReadTxn(const CallPtr& call, const std::shared_ptr<ReadTxn>& txn) {
     } else if (txn->error != Error::kOk) {
       FinishError(call, txn->error);
     } else {
-      call->Reply(EncodeTxn(
-          MakeHeader(*call, txn->result.revision), txn->result, &call->loop().arena()));
+      call->Reply(
+          EncodeTxn(MakeHeader(*call, txn->result.revision), txn->result, &call->loop().arena()));
     }
   };
   txn->view = ServerOf(*call).View();
@@ -31,7 +31,8 @@ void ServeReadTxn(const CallPtr& call, const std::shared_ptr<ReadTxn>& txn) {
     txn->Run();
     answer();
   } else {
-    InPool(call, [txn] { txn->Run(); }, answer);
+    InPool(
+        call, [txn] { txn->Run(); }, answer);
   }
 }
 
@@ -71,11 +72,11 @@ void DeleteRange(const CallPtr& call, Buffer request) {
   if (const Error error = mvcc::CheckDeleteRange(del); error != Error::kOk) {
     return FinishError(call, error);
   }
-  ProposeFor(
-      call, RequestKind::kDeleteRange, std::move(request), [](const CallPtr& c, server::Reply&& r) {
-        c->Reply(EncodeDelete(
-            MakeHeader(*c, r), std::get<mvcc::DeleteResult>(r.body), &c->loop().arena()));
-      });
+  ProposeFor(call, RequestKind::kDeleteRange, std::move(request),
+             [](const CallPtr& c, server::Reply&& r) {
+               c->Reply(EncodeDelete(MakeHeader(*c, r), std::get<mvcc::DeleteResult>(r.body),
+                                     &c->loop().arena()));
+             });
 }
 
 void Txn(const CallPtr& call, Buffer request) {
@@ -106,10 +107,10 @@ void Compact(const CallPtr& call, Buffer request) {
     return FinishMalformed(call);
   }
   // With `physical` the answer comes once the superseded rows are gone.
-  ProposeFor(
-      call, RequestKind::kCompaction, std::move(request), [](const CallPtr& c, server::Reply&& r) {
-        c->Reply(EncodeHeaderOnly(MakeHeader(*c, r), &c->loop().arena()));
-      });
+  ProposeFor(call, RequestKind::kCompaction, std::move(request),
+             [](const CallPtr& c, server::Reply&& r) {
+               c->Reply(EncodeHeaderOnly(MakeHeader(*c, r), &c->loop().arena()));
+             });
 }
 
 }  // namespace mainstay::rpc::kv

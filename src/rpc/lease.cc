@@ -110,8 +110,7 @@ void Grant(const CallPtr& call, Buffer request) {
   ProposeFor(
       call, RequestKind::kLeaseGrant, std::move(request), [](const CallPtr& c, server::Reply&& r) {
         const auto& granted = std::get<server::LeaseGrantResult>(r.body);
-        c->Reply(
-            EncodeLease(MakeHeader(*c, r), granted.id, granted.ttl_s, &c->loop().arena()));
+        c->Reply(EncodeLease(MakeHeader(*c, r), granted.id, granted.ttl_s, &c->loop().arena()));
       });
 }
 
@@ -120,10 +119,10 @@ void Revoke(const CallPtr& call, Buffer request) {
   if (!DecodeId(request.view(), &ignored)) {
     return FinishMalformed(call);
   }
-  ProposeFor(
-      call, RequestKind::kLeaseRevoke, std::move(request), [](const CallPtr& c, server::Reply&& r) {
-        c->Reply(EncodeHeaderOnly(MakeHeader(*c, r), &c->loop().arena()));
-      });
+  ProposeFor(call, RequestKind::kLeaseRevoke, std::move(request),
+             [](const CallPtr& c, server::Reply&& r) {
+               c->Reply(EncodeHeaderOnly(MakeHeader(*c, r), &c->loop().arena()));
+             });
 }
 
 std::unique_ptr<StreamHandler> KeepAlive(const CallPtr& call) {
@@ -146,8 +145,7 @@ void TimeToLive(const CallPtr& call, Buffer request) {
       },
       [id](const CallPtr& c, server::Reply&& r) {
         const auto& result = std::get<server::LeaseTimeToLiveResult>(r.body);
-        BufferChain body =
-            EncodeLease(MakeCurrentHeader(*c), id, result.ttl_s, &c->loop().arena());
+        BufferChain body = EncodeLease(MakeCurrentHeader(*c), id, result.ttl_s, &c->loop().arena());
         std::string rest;
         AppendVarintField(&rest, 4, static_cast<uint64_t>(result.granted_ttl_s));
         for (const std::string& key : result.keys) {

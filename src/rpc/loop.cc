@@ -61,15 +61,14 @@ void Loop::OnBatchEnd() {
 
 bool Loop::RunInPool(absl::AnyInvocable<void()> work, WorkFn then) {
   const uint64_t slot = works_.Add(std::move(then));
-  const bool taken =
-      services_.pool().TrySubmit([this, slot, work = std::move(work)]() mutable {
-        work();
-        Post([this, slot] {
-          if (WorkFn fn = works_.Take(slot)) {
-            fn();
-          }
-        });
-      });
+  const bool taken = services_.pool().TrySubmit([this, slot, work = std::move(work)]() mutable {
+    work();
+    Post([this, slot] {
+      if (WorkFn fn = works_.Take(slot)) {
+        fn();
+      }
+    });
+  });
   if (!taken) {
     works_.Take(slot);
   }

@@ -3,7 +3,8 @@
 //
 // Role        The transport makes one per event loop and implements LoopHost on its loop. The Loop
 //             is the ReplySink that the server and the pool answer to.
-// Invariants  I1 an awaited answer reaches its call on the loop's thread, once, or never if the call
+// Invariants  I1 an awaited answer reaches its call on the loop's thread, once, or never if the
+// call
 //             ended before.  I2 proposals of one wake-up go to the server in one go.
 // Threads     Deliver(), Flush(), Post(), FinishRead(): any. All else: the loop's thread.
 // Ownership   Borrows Services and the host; both outlive it. Must outlive Server::Stop() and the

@@ -70,9 +70,7 @@ void Alarm(const CallPtr& call, Buffer request) {
   if (!etcdserverpb::AlarmRequest_AlarmAction_IsValid(alarm.action())) {
     return FinishError(call, Error::kUnknownEnum);
   }
-  ProposeFor(call,
-             server::RequestKind::kAlarm,
-             std::move(request),
+  ProposeFor(call, server::RequestKind::kAlarm, std::move(request),
              [](const CallPtr& c, server::Reply&& r) {
                etcdserverpb::AlarmResponse response;
                Fill(response.mutable_header(), MakeHeader(*c, r));
@@ -119,8 +117,7 @@ void Defragment(const CallPtr& call, Buffer /*request*/) {
     return;
   }
   AwaitJob(
-      call,
-      [](server::Server& server, const server::ReplyTo& to) { return server.Defragment(to); },
+      call, [](server::Server& server, const server::ReplyTo& to) { return server.Defragment(to); },
       [](const CallPtr& c, server::Reply&&) { c->Reply({}); });
 }
 
@@ -129,8 +126,7 @@ void Hash(const CallPtr& call, Buffer /*request*/) {
     return;
   }
   AwaitJob(
-      call,
-      [](server::Server& server, const server::ReplyTo& to) { return server.Hash(to); },
+      call, [](server::Server& server, const server::ReplyTo& to) { return server.Hash(to); },
       [](const CallPtr& c, server::Reply&& r) {
         etcdserverpb::HashResponse response;
         Fill(response.mutable_header(), MakeCurrentHeader(*c));

@@ -29,32 +29,71 @@ constexpr std::string_view kHealth = "grpc.health.v1.Health";
 #define MS_TYPES(name) "etcdserverpb." name "Request", "etcdserverpb." name "Response"
 
 void AddKv(std::vector<Method>* to) {
-  to->push_back({kKv, "Range", kUnary, MS_TYPES("Range"), kv::Range, nullptr, {"/v3/kv/range"},
+  to->push_back({kKv,
+                 "Range",
+                 kUnary,
+                 MS_TYPES("Range"),
+                 kv::Range,
+                 nullptr,
+                 {"/v3/kv/range"},
                  /*served_to_learner=*/true});
   to->push_back({kKv, "RangeStream", kServerStream, "etcdserverpb.RangeRequest",
                  "etcdserverpb.RangeStreamResponse", nullptr, kv::RangeStream});
   to->push_back({kKv, "Put", kUnary, MS_TYPES("Put"), kv::Put, nullptr, {"/v3/kv/put"}});
-  to->push_back({kKv, "DeleteRange", kUnary, MS_TYPES("DeleteRange"), kv::DeleteRange, nullptr,
+  to->push_back({kKv,
+                 "DeleteRange",
+                 kUnary,
+                 MS_TYPES("DeleteRange"),
+                 kv::DeleteRange,
+                 nullptr,
                  {"/v3/kv/deleterange"}});
   to->push_back({kKv, "Txn", kUnary, MS_TYPES("Txn"), kv::Txn, nullptr, {"/v3/kv/txn"}});
-  to->push_back({kKv, "Compact", kUnary, MS_TYPES("Compaction"), kv::Compact, nullptr,
+  to->push_back({kKv,
+                 "Compact",
+                 kUnary,
+                 MS_TYPES("Compaction"),
+                 kv::Compact,
+                 nullptr,
                  {"/v3/kv/compaction"}});
 }
 
 void AddWatchAndLease(std::vector<Method>* to) {
-  to->push_back(
-      {kWatch, "Watch", kBidiStream, MS_TYPES("Watch"), nullptr, Watch, {"/v3/watch"}});
-  to->push_back({kLease, "LeaseGrant", kUnary, MS_TYPES("LeaseGrant"), lease_service::Grant,
-                 nullptr, {"/v3/lease/grant"}});
-  to->push_back({kLease, "LeaseRevoke", kUnary, MS_TYPES("LeaseRevoke"), lease_service::Revoke,
-                 nullptr, {"/v3/lease/revoke", "/v3/kv/lease/revoke"}});
-  to->push_back({kLease, "LeaseKeepAlive", kBidiStream, MS_TYPES("LeaseKeepAlive"), nullptr,
-                 lease_service::KeepAlive, {"/v3/lease/keepalive"}});
-  to->push_back({kLease, "LeaseTimeToLive", kUnary, MS_TYPES("LeaseTimeToLive"),
-                 lease_service::TimeToLive, nullptr,
+  to->push_back({kWatch, "Watch", kBidiStream, MS_TYPES("Watch"), nullptr, Watch, {"/v3/watch"}});
+  to->push_back({kLease,
+                 "LeaseGrant",
+                 kUnary,
+                 MS_TYPES("LeaseGrant"),
+                 lease_service::Grant,
+                 nullptr,
+                 {"/v3/lease/grant"}});
+  to->push_back({kLease,
+                 "LeaseRevoke",
+                 kUnary,
+                 MS_TYPES("LeaseRevoke"),
+                 lease_service::Revoke,
+                 nullptr,
+                 {"/v3/lease/revoke", "/v3/kv/lease/revoke"}});
+  to->push_back({kLease,
+                 "LeaseKeepAlive",
+                 kBidiStream,
+                 MS_TYPES("LeaseKeepAlive"),
+                 nullptr,
+                 lease_service::KeepAlive,
+                 {"/v3/lease/keepalive"}});
+  to->push_back({kLease,
+                 "LeaseTimeToLive",
+                 kUnary,
+                 MS_TYPES("LeaseTimeToLive"),
+                 lease_service::TimeToLive,
+                 nullptr,
                  {"/v3/lease/timetolive", "/v3/kv/lease/timetolive"}});
-  to->push_back({kLease, "LeaseLeases", kUnary, MS_TYPES("LeaseLeases"), lease_service::Leases,
-                 nullptr, {"/v3/lease/leases", "/v3/kv/lease/leases"}});
+  to->push_back({kLease,
+                 "LeaseLeases",
+                 kUnary,
+                 MS_TYPES("LeaseLeases"),
+                 lease_service::Leases,
+                 nullptr,
+                 {"/v3/lease/leases", "/v3/kv/lease/leases"}});
 }
 
 void AddCluster(std::vector<Method>* to) {
@@ -71,21 +110,58 @@ void AddCluster(std::vector<Method>* to) {
 
 void AddMaintenance(std::vector<Method>* to) {
   namespace m = maintenance;
-  to->push_back({kMaintenance, "Alarm", kUnary, MS_TYPES("Alarm"), m::Alarm, nullptr,
+  to->push_back({kMaintenance,
+                 "Alarm",
+                 kUnary,
+                 MS_TYPES("Alarm"),
+                 m::Alarm,
+                 nullptr,
                  {"/v3/maintenance/alarm"}});
-  to->push_back({kMaintenance, "Status", kUnary, MS_TYPES("Status"), m::Status, nullptr,
-                 {"/v3/maintenance/status"}, /*served_to_learner=*/true});
-  to->push_back({kMaintenance, "Defragment", kUnary, MS_TYPES("Defragment"), m::Defragment,
-                 nullptr, {"/v3/maintenance/defragment"}});
-  to->push_back({kMaintenance, "Hash", kUnary, MS_TYPES("Hash"), m::Hash, nullptr,
-                 {"/v3/maintenance/hash"}});
-  to->push_back({kMaintenance, "HashKV", kUnary, MS_TYPES("HashKV"), m::HashKv, nullptr,
+  to->push_back({kMaintenance,
+                 "Status",
+                 kUnary,
+                 MS_TYPES("Status"),
+                 m::Status,
+                 nullptr,
+                 {"/v3/maintenance/status"},
+                 /*served_to_learner=*/true});
+  to->push_back({kMaintenance,
+                 "Defragment",
+                 kUnary,
+                 MS_TYPES("Defragment"),
+                 m::Defragment,
+                 nullptr,
+                 {"/v3/maintenance/defragment"}});
+  to->push_back(
+      {kMaintenance, "Hash", kUnary, MS_TYPES("Hash"), m::Hash, nullptr, {"/v3/maintenance/hash"}});
+  to->push_back({kMaintenance,
+                 "HashKV",
+                 kUnary,
+                 MS_TYPES("HashKV"),
+                 m::HashKv,
+                 nullptr,
                  {"/v3/maintenance/hashkv"}});
-  to->push_back({kMaintenance, "Snapshot", kServerStream, MS_TYPES("Snapshot"), nullptr,
-                 m::Snapshot, {"/v3/maintenance/snapshot"}, /*served_to_learner=*/true});
-  to->push_back({kMaintenance, "MoveLeader", kUnary, MS_TYPES("MoveLeader"), m::MoveLeader,
-                 nullptr, {"/v3/maintenance/transfer-leadership"}});
-  to->push_back({kMaintenance, "Downgrade", kUnary, MS_TYPES("Downgrade"), m::Downgrade, nullptr,
+  to->push_back({kMaintenance,
+                 "Snapshot",
+                 kServerStream,
+                 MS_TYPES("Snapshot"),
+                 nullptr,
+                 m::Snapshot,
+                 {"/v3/maintenance/snapshot"},
+                 /*served_to_learner=*/true});
+  to->push_back({kMaintenance,
+                 "MoveLeader",
+                 kUnary,
+                 MS_TYPES("MoveLeader"),
+                 m::MoveLeader,
+                 nullptr,
+                 {"/v3/maintenance/transfer-leadership"}});
+  to->push_back({kMaintenance,
+                 "Downgrade",
+                 kUnary,
+                 MS_TYPES("Downgrade"),
+                 m::Downgrade,
+                 nullptr,
                  {"/v3/maintenance/downgrade"}});
 }
 
@@ -97,8 +173,7 @@ void AddAuth(std::vector<Method>* to) {
   add("AuthEnable", MS_TYPES("AuthEnable"), "/v3/auth/enable");
   add("AuthDisable", MS_TYPES("AuthDisable"), "/v3/auth/disable");
   add("AuthStatus", MS_TYPES("AuthStatus"), "/v3/auth/status", maintenance::AuthStatus);
-  add("Authenticate", MS_TYPES("Authenticate"), "/v3/auth/authenticate",
-      maintenance::Authenticate);
+  add("Authenticate", MS_TYPES("Authenticate"), "/v3/auth/authenticate", maintenance::Authenticate);
   add("UserAdd", MS_TYPES("AuthUserAdd"), "/v3/auth/user/add");
   add("UserGet", MS_TYPES("AuthUserGet"), "/v3/auth/user/get");
   add("UserList", MS_TYPES("AuthUserList"), "/v3/auth/user/list");
@@ -151,14 +226,11 @@ void AddStandardServices(std::vector<Method>* to) {
     method.metrics_on_use = true;  // etcd's page does not know it
     to->push_back(std::move(method));
   };
-  reflection("grpc.reflection.v1.ServerReflection",
-             "grpc.reflection.v1.ServerReflectionRequest",
-             "grpc.reflection.v1.ServerReflectionResponse",
-             ReflectionV1);
+  reflection("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1.ServerReflectionRequest",
+             "grpc.reflection.v1.ServerReflectionResponse", ReflectionV1);
   reflection("grpc.reflection.v1alpha.ServerReflection",
              "grpc.reflection.v1alpha.ServerReflectionRequest",
-             "grpc.reflection.v1alpha.ServerReflectionResponse",
-             ReflectionV1Alpha);
+             "grpc.reflection.v1alpha.ServerReflectionResponse", ReflectionV1Alpha);
 }
 
 #undef MS_TYPES

@@ -27,13 +27,13 @@ void Pump::Kick() {
     return;
   }
   running_ = true;
-  const bool taken = call_.loop().RunInPool(
-      [shared = shared_] { shared->step = shared->produce(); },
-      [shared = shared_] {
-        if (shared->owner != nullptr) {
-          shared->owner->OnStep();
-        }
-      });
+  const bool taken =
+      call_.loop().RunInPool([shared = shared_] { shared->step = shared->produce(); },
+                             [shared = shared_] {
+                               if (shared->owner != nullptr) {
+                                 shared->owner->OnStep();
+                               }
+                             });
   if (!taken) {
     done_ = true;
     call_.Finish(ToStatus(Error::kTooManyRequests));

@@ -82,10 +82,10 @@ void StreamAnswer(const CallPtr& call, const JobPtr& job) {
   const Buffer head = EncodeRangeHead(MakeHeader(*call, job->cursor->revision()), &arena);
   const Buffer tail = EncodeRangeTail(job->cursor->more(), job->cursor->count(), &arena);
   call->SendBegin(head.size() + job->cursor->encoded_bytes() + tail.size());
-  auto handler = std::make_unique<PumpHandler>(
-      *call, Pump::Mode::kParts, [job, head, tail, head_sent = false]() mutable {
-        return NextPart(*job, &head_sent, head, tail);
-      });
+  auto handler = std::make_unique<PumpHandler>(*call, Pump::Mode::kParts,
+                                               [job, head, tail, head_sent = false]() mutable {
+                                                 return NextPart(*job, &head_sent, head, tail);
+                                               });
   Pump& pump = handler->pump();
   call->set_handler(std::move(handler));
   pump.Start();
@@ -116,8 +116,7 @@ void ServeInline(const CallPtr& call, const mvcc::ReadView& view, const mvcc::Ra
   } else if (!found->ok()) {
     FinishError(call, found->error());
   } else {
-    call->Reply(
-        EncodeRange(MakeHeader(*call, (**found).revision), **found, &call->loop().arena()));
+    call->Reply(EncodeRange(MakeHeader(*call, (**found).revision), **found, &call->loop().arena()));
   }
 }
 
@@ -135,7 +134,8 @@ void Serve(const CallPtr& call, Buffer bytes, const mvcc::RangeRequest& range) {
   job->request = range;
   job->view = std::move(view);
   job->whole_bytes_max = call->loop().services().options().whole_answer_bytes_max;
-  InPool(call, [job] { job->Open(); }, [call, job] { AnswerRange(call, job); });
+  InPool(
+      call, [job] { job->Open(); }, [call, job] { AnswerRange(call, job); });
 }
 
 Error CheckStream(mvcc::RangeRequest* range) {
@@ -201,10 +201,10 @@ class RangeStreamHandler : public StreamHandler {
         EncodeRangeHead(MakeHeader(*call, job_->cursor->revision()), &call->loop().arena());
     const Buffer tail =
         EncodeRangeTail(job_->cursor->more(), job_->cursor->count(), &call->loop().arena());
-    pump_.emplace(call_,
-                  Pump::Mode::kMessages,
+    pump_.emplace(call_, Pump::Mode::kMessages,
                   [job = job_, head, tail, &server = ServerOf(*call), first = true]() mutable {
-                    const size_t bytes = std::exchange(first, false) ? kFirstChunkBytes : kChunkBytes;
+                    const size_t bytes =
+                        std::exchange(first, false) ? kFirstChunkBytes : kChunkBytes;
                     return NextChunk(*job, server, head, tail, bytes);
                   });
     pump_->Start();

@@ -19,21 +19,30 @@ mvcc::RangeRequest CompareRange(const mvcc::Compare& compare) {
 
 bool Matches(mvcc::CompareResult wanted, std::strong_ordering found) {
   switch (wanted) {
-    case mvcc::CompareResult::kEqual: return found == 0;
-    case mvcc::CompareResult::kGreater: return found > 0;
-    case mvcc::CompareResult::kLess: return found < 0;
-    case mvcc::CompareResult::kNotEqual: return found != 0;
+    case mvcc::CompareResult::kEqual:
+      return found == 0;
+    case mvcc::CompareResult::kGreater:
+      return found > 0;
+    case mvcc::CompareResult::kLess:
+      return found < 0;
+    case mvcc::CompareResult::kNotEqual:
+      return found != 0;
   }
   return true;  // as etcd: an unknown operator holds
 }
 
 std::strong_ordering Order(const mvcc::Compare& compare, const mvcc::Record& record) {
   switch (compare.target) {
-    case mvcc::CompareTarget::kVersion: return record.version <=> compare.number;
-    case mvcc::CompareTarget::kCreate: return record.create_revision <=> compare.number;
-    case mvcc::CompareTarget::kMod: return record.mod_revision <=> compare.number;
-    case mvcc::CompareTarget::kLease: return record.lease.value() <=> compare.number;
-    case mvcc::CompareTarget::kValue: return record.value <=> compare.value;
+    case mvcc::CompareTarget::kVersion:
+      return record.version <=> compare.number;
+    case mvcc::CompareTarget::kCreate:
+      return record.create_revision <=> compare.number;
+    case mvcc::CompareTarget::kMod:
+      return record.mod_revision <=> compare.number;
+    case mvcc::CompareTarget::kLease:
+      return record.lease.value() <=> compare.number;
+    case mvcc::CompareTarget::kValue:
+      return record.value <=> compare.value;
   }
   return std::strong_ordering::equal;  // as etcd: an unknown target is equal
 }

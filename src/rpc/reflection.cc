@@ -51,16 +51,15 @@ class Handler : public StreamHandler {
     const DescriptorPool& pool = Pool();
     switch (request.message_request_case()) {
       case Request::kFileByFilename:
-        return AddFile(pool.FindFileByName(request.file_by_filename()),
-                       request.file_by_filename(),
+        return AddFile(pool.FindFileByName(request.file_by_filename()), request.file_by_filename(),
                        response);
       case Request::kFileContainingSymbol:
         return AddFile(pool.FindFileContainingSymbol(request.file_containing_symbol()),
-                       request.file_containing_symbol(),
-                       response);
+                       request.file_containing_symbol(), response);
       case Request::kAllExtensionNumbersOfType:
         return AddExtensionNumbers(request.all_extension_numbers_of_type(), response);
-      case Request::kListServices: return AddServices(response);
+      case Request::kListServices:
+        return AddServices(response);
       default:
         return SetError(Code::kNotFound, "no such extension", response);
     }

@@ -15,8 +15,11 @@ bool ValidUtf8(std::string_view s) {
   size_t i = 0;
   while (i < s.size()) {
     const auto c = static_cast<unsigned char>(s[i]);
-    const size_t more = c < 0x80 ? 0 : c >= 0xC2 && c < 0xE0 ? 1 : c >= 0xE0 && c < 0xF0 ? 2
-                        : c >= 0xF0 && c < 0xF5 ? 3 : 4;
+    const size_t more = c < 0x80                ? 0
+                        : c >= 0xC2 && c < 0xE0 ? 1
+                        : c >= 0xE0 && c < 0xF0 ? 2
+                        : c >= 0xF0 && c < 0xF5 ? 3
+                                                : 4;
     if (more == 4 || i + more >= s.size()) {
       return false;
     }
@@ -58,20 +61,18 @@ Services::Services(Params params) : p_(std::move(params)), methods_(AllMethods()
 Services::~Services() = default;
 
 void Services::MakeMethodMetrics(const Method& method) {
-  const MetricLabels labels = {{"grpc_method", std::string(method.name)},
-                               {"grpc_service", std::string(method.service)},
-                               {"grpc_type", std::string(kTypeNames[static_cast<int>(method.type)])}};
+  const MetricLabels labels = {
+      {"grpc_method", std::string(method.name)},
+      {"grpc_service", std::string(method.service)},
+      {"grpc_type", std::string(kTypeNames[static_cast<int>(method.type)])}};
   MetricRegistry& r = p_.metrics;
   MethodMetrics& m = method.metrics;
-  m.started = &r.AddCounter(
-      "grpc_server_started_total", "Total number of RPCs started on the server.", labels);
-  m.received =
-      &r.AddCounter("grpc_server_msg_received_total",
-                    "Total number of RPC stream messages received on the server.",
-                    labels);
+  m.started = &r.AddCounter("grpc_server_started_total",
+                            "Total number of RPCs started on the server.", labels);
+  m.received = &r.AddCounter("grpc_server_msg_received_total",
+                             "Total number of RPC stream messages received on the server.", labels);
   m.sent = &r.AddCounter("grpc_server_msg_sent_total",
-                         "Total number of gRPC stream messages sent by the server.",
-                         labels);
+                         "Total number of gRPC stream messages sent by the server.", labels);
   for (int code = 0; code < kCodeCount; ++code) {
     MetricLabels with_code = labels;
     with_code.insert(with_code.begin(), {"grpc_code", std::string(CodeName(Code(code)))});
@@ -84,19 +85,16 @@ void Services::MakeMethodMetrics(const Method& method) {
     m.seconds = &r.AddHistogram("grpc_server_handling_seconds",
                                 "Histogram of response latency (seconds) of gRPC that had been "
                                 "application-level handled by the server.",
-                                {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-                                labels);
+                                {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, labels);
   }
 }
 
 void Services::MakeMetrics() {
   MetricRegistry& r = p_.metrics;
-  metrics_.sent_bytes =
-      &r.AddCounter("etcd_network_client_grpc_sent_bytes_total",
-                    "The total number of bytes sent to grpc clients.");
-  metrics_.received_bytes =
-      &r.AddCounter("etcd_network_client_grpc_received_bytes_total",
-                    "The total number of bytes received from grpc clients.");
+  metrics_.sent_bytes = &r.AddCounter("etcd_network_client_grpc_sent_bytes_total",
+                                      "The total number of bytes sent to grpc clients.");
+  metrics_.received_bytes = &r.AddCounter("etcd_network_client_grpc_received_bytes_total",
+                                          "The total number of bytes received from grpc clients.");
   const auto failures = [&r](std::string_view type, std::string_view api) {
     return &r.AddCounter("etcd_network_server_stream_failures_total",
                          "The total number of stream failures from the local server.",
@@ -109,11 +107,11 @@ void Services::MakeMetrics() {
   constexpr std::string_view kReads[] = {"Range", "ReadonlyTxn"};
   for (size_t type = 0; type < std::size(kReads); ++type) {
     for (size_t ok = 0; ok < 2; ++ok) {
-      read_seconds_[type][ok] =
-          &r.AddHistogram("etcd_server_request_duration_seconds",
-                          "Response latency distribution in seconds for each type.",
-                          ExponentialBuckets(0.001, 2, 14),
-                          {{"type", std::string(kReads[type])}, {"success", ok == 1 ? "true" : "false"}});
+      read_seconds_[type][ok] = &r.AddHistogram(
+          "etcd_server_request_duration_seconds",
+          "Response latency distribution in seconds for each type.",
+          ExponentialBuckets(0.001, 2, 14),
+          {{"type", std::string(kReads[type])}, {"success", ok == 1 ? "true" : "false"}});
     }
   }
 }

@@ -31,14 +31,14 @@ namespace mainstay::rpc {
 
 // Writes the whole state as an etcd snapshot's database image (no checksum trailer) into the new
 // file `path`. Runs on the pool.
-using SnapshotExporter =
-    std::function<Status(const server::PinnedState& state, FileSystem& files, const std::string& path)>;
+using SnapshotExporter = std::function<Status(
+    const server::PinnedState& state, FileSystem& files, const std::string& path)>;
 
 struct ServicesOptions {
-  size_t txn_ops_max = 128;             // --max-txn-ops
-  size_t request_bytes_max = 1572864;   // --max-request-bytes
-  bool extensive_metrics = false;       // --metrics=extensive
-  std::string spool_dir;                // snapshots are written here before they are streamed
+  size_t txn_ops_max = 128;            // --max-txn-ops
+  size_t request_bytes_max = 1572864;  // --max-request-bytes
+  bool extensive_metrics = false;      // --metrics=extensive
+  std::string spool_dir;               // snapshots are written here before they are streamed
   // A message or snapshot is read ahead of what was written by at most so much.
   size_t read_ahead_bytes_max = 512 << 10;
   // A range answer up to this is sent in one piece.

@@ -136,8 +136,8 @@ class SnapshotHandler : public StreamHandler {
       return;
     }
     server::Server& server = ServerOf(call_);
-    auto spool = std::make_shared<Spool>(
-        call_.loop().services(), server.PinState(), server.GetStatus().storage_version);
+    auto spool = std::make_shared<Spool>(call_.loop().services(), server.PinState(),
+                                         server.GetStatus().storage_version);
     pump_.emplace(call_, Pump::Mode::kMessages, [spool] { return spool->Next(); });
     pump_->Start();
   }

@@ -57,19 +57,34 @@ bool DecodeCreate(std::string_view bytes, watch::CreateRequest* create) {
   WireReader r(bytes);
   while (r.Next()) {
     switch (r.field()) {
-      case 1: create->key = r.bytes(); break;
-      case 2: create->range_end = r.bytes(); break;
-      case 3: create->start_revision = r.i64(); break;
-      case 4: create->progress_notify = r.varint() != 0; break;
+      case 1:
+        create->key = r.bytes();
+        break;
+      case 2:
+        create->range_end = r.bytes();
+        break;
+      case 3:
+        create->start_revision = r.i64();
+        break;
+      case 4:
+        create->progress_notify = r.varint() != 0;
+        break;
       case 5:
         if (!DecodeFilters(r, create)) {
           return false;
         }
         break;
-      case 6: create->prev_kv = r.varint() != 0; break;
-      case 7: create->watch_id = r.i64(); break;
-      case 8: create->fragment = r.varint() != 0; break;
-      default: break;
+      case 6:
+        create->prev_kv = r.varint() != 0;
+        break;
+      case 7:
+        create->watch_id = r.i64();
+        break;
+      case 8:
+        create->fragment = r.varint() != 0;
+        break;
+      default:
+        break;
     }
   }
   return r.ok();
@@ -101,8 +116,11 @@ bool DecodeWatch(std::string_view bytes, WatchRequest* out) {
         out->cancel_id = 0;
         ok = DecodeCancel(r.bytes(), &out->cancel_id);
         break;
-      case 3: out->kind = RequestKind::kProgress; break;
-      default: break;
+      case 3:
+        out->kind = RequestKind::kProgress;
+        break;
+      default:
+        break;
     }
     if (!ok) {
       return false;
@@ -125,9 +143,7 @@ class Sink : public watch::StreamSink {
  public:
   Sink(Loop& loop, watch::Hub& hub) : loop_(loop), hub_(hub) {}
 
-  void Send(BufferChain body) override {
-    Offer({.body = std::move(body)});
-  }
+  void Send(BufferChain body) override { Offer({.body = std::move(body)}); }
   void Fail(Error error) override { Offer({.error = error}); }
 
   // ---- the loop
@@ -195,13 +211,18 @@ class WatchHandler : public StreamHandler {
     watch::Hub& hub = sink_->hub();
     bool taken = true;
     switch (request.kind) {
-      case RequestKind::kNone: break;
+      case RequestKind::kNone:
+        break;
       case RequestKind::kCreate:
         request.create.refused = Refusal(request.create);
         taken = hub.Create(*sink_->id, std::move(request.create));
         break;
-      case RequestKind::kCancel: taken = hub.Cancel(*sink_->id, request.cancel_id); break;
-      case RequestKind::kProgress: taken = hub.Progress(*sink_->id); break;
+      case RequestKind::kCancel:
+        taken = hub.Cancel(*sink_->id, request.cancel_id);
+        break;
+      case RequestKind::kProgress:
+        taken = hub.Progress(*sink_->id);
+        break;
     }
     if (!taken) {
       call_.Finish(ToStatus(Error::kTooManyRequests));
@@ -226,9 +247,8 @@ class WatchHandler : public StreamHandler {
 
  private:
   std::string Refusal(const watch::CreateRequest& create) const {
-    const server::Operation read{.access = server::Access::kRead,
-                                         .key = create.key,
-                                         .range_end = create.range_end};
+    const server::Operation read{
+        .access = server::Access::kRead, .key = create.key, .range_end = create.range_end};
     const Error error = ServerOf(call_).Authorize(WhoAsks(call_), {&read, 1});
     return error == Error::kOk ? std::string() : RefusalReason(error);
   }

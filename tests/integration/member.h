@@ -15,6 +15,7 @@
 
 #include "backend/backend.h"
 #include "common/check.h"
+#include "common/limits.h"
 #include "common/metrics.h"
 #include "env/clock.h"
 #include "env/executor.h"
@@ -128,9 +129,9 @@ class TestMember {
 
  private:
   void StartFront() {
-    services_ = std::make_unique<rpc::Services>(rpc::Services::Params{
-        config_.services, *server_, SystemClock(), PosixFileSystem(), *pool_, *metrics_,
-        config_.export_snapshot});
+    services_ = std::make_unique<rpc::Services>(
+        rpc::Services::Params{config_.services, *server_, SystemClock(), PosixFileSystem(), *pool_,
+                              *metrics_, config_.export_snapshot});
     grpc_front_ = std::make_unique<rpc::GrpcFront>(*services_);
     http_front_ = std::make_unique<http::HttpFront>(*services_, config_.http);
     net::GrpcOptions grpc;

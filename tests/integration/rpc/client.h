@@ -1,12 +1,12 @@
 // What the tests of this folder share: a member, gRPC C++ stubs to it, short ways to ask.
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 #include <utility>
-
-#include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
 
 #include "proto/etcdserverpb/rpc.grpc.pb.h"
 #include "tests/integration/member.h"
@@ -19,8 +19,7 @@ inline std::shared_ptr<grpc::Channel> Connect(const TestMember& member) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(
-      member.address(), grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(member.address(), grpc::InsecureChannelCredentials(), arguments);
 }
 
 struct Outcome {
@@ -138,8 +137,11 @@ class WatchStream {
     context_.TryCancel();
     stream_->Finish();
   }
-  void Create(const std::string& key, int64_t start, const std::string& range_end = "",
-              int64_t id = 0, bool prev_kv = false) {
+  void Create(const std::string& key,
+              int64_t start,
+              const std::string& range_end = "",
+              int64_t id = 0,
+              bool prev_kv = false) {
     pb::WatchRequest request;
     pb::WatchCreateRequest* create = request.mutable_create_request();
     create->set_key(key);

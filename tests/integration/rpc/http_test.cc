@@ -1,6 +1,6 @@
-// Goal: HTTP/1.1 on the client port answers as etcd 3.7.1's, byte for byte where a client looks; cases C37 (its half
-// that needs no auth) and C39.
-// Method: an in-process member and a plain socket; expectations were taken from a real etcd's answers.
+// Goal: HTTP/1.1 on the client port answers as etcd 3.7.1's, byte for byte where a client looks;
+// cases C37 (its half that needs no auth) and C39. Method: an in-process member and a plain socket;
+// expectations were taken from a real etcd's answers.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,7 +14,9 @@ struct Answer {
   int status = 0;
   std::string head;
   std::string body;
-  bool Has(const std::string& field) const { return head.find(field + "\r\n") != std::string::npos; }
+  bool Has(const std::string& field) const {
+    return head.find(field + "\r\n") != std::string::npos;
+  }
 };
 
 // A connection that a test uses for several requests.
@@ -34,14 +36,19 @@ class Http {
   Http& operator=(const Http&) = delete;
 
   void Write(const std::string& text) {
-    EXPECT_EQ(::send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(::send(fd_, text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
   }
-  void SendRequest(const std::string& method, const std::string& target, const std::string& body,
+  void SendRequest(const std::string& method,
+                   const std::string& target,
+                   const std::string& body,
                    const std::string& fields) {
     Write(method + " " + target + " HTTP/1.1\r\nHost: localhost\r\n" + fields +
           "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   }
-  Answer Ask(const std::string& method, const std::string& target, const std::string& body = "",
+  Answer Ask(const std::string& method,
+             const std::string& target,
+             const std::string& body = "",
              const std::string& fields = "") {
     SendRequest(method, target, body, fields);
     Answer answer = ReadHead();
@@ -109,7 +116,8 @@ class Http {
 class HttpTest : public RpcTest {
  protected:
   HttpTest() : http_(member_.port()) {}
-  explicit HttpTest(TestMember::Config config) : RpcTest(std::move(config)), http_(member_.port()) {}
+  explicit HttpTest(TestMember::Config config)
+      : RpcTest(std::move(config)), http_(member_.port()) {}
   Http http_;
 };
 
@@ -192,15 +200,17 @@ TEST_F(HttpTest, TheGatewaysErrorsAreEtcds) {
   EXPECT_EQ(answer.body, R"({"code":3,"message":"invalid grpc-timeout: xx"})");
   answer = http_.Ask("POST", "/v3/lock/lock", "{}");
   EXPECT_EQ(answer.status, 501);
-  EXPECT_EQ(answer.body,
-            R"({"code":12,"message":"mainstay does not serve v3lockpb.Lock/Lock in this version"})");
+  EXPECT_EQ(
+      answer.body,
+      R"({"code":12,"message":"mainstay does not serve v3lockpb.Lock/Lock in this version"})");
 }
 
 TEST_F(HttpTest, C37AWrongTokenWhileAuthIsOffIsIgnoredAndTheConnectionStays) {
   for (const char* token : {"", "Authorization: none\r\n", "Authorization: Bearer x.1\r\n"}) {
     EXPECT_EQ(http_.Ask("POST", "/v3/kv/range", R"({"key":"Zm9v"})", token).status, 200);
   }
-  const Answer answer = http_.Ask("POST", "/v3/auth/authenticate", R"({"name":"a","password":"b"})");
+  const Answer answer =
+      http_.Ask("POST", "/v3/auth/authenticate", R"({"name":"a","password":"b"})");
   EXPECT_EQ(answer.status, 400);
   EXPECT_EQ(answer.body, R"({"code":9,"message":"etcdserver: authentication is not enabled"})");
 }

@@ -1,6 +1,5 @@
-// Goal: etcdserverpb.KV over real gRPC behaves as etcd 3.7.1's: answers, headers, errors by text; and the cases C13, C15,
-// C17, C19, C20, C53.
-// Method: an in-process member and gRPC C++ stubs.
+// Goal: etcdserverpb.KV over real gRPC behaves as etcd 3.7.1's: answers, headers, errors by text;
+// and the cases C13, C15, C17, C19, C20, C53. Method: an in-process member and gRPC C++ stubs.
 #include "tests/integration/rpc/client.h"
 
 namespace mainstay::testing {
@@ -20,17 +19,19 @@ class KvTest : public RpcTest {
  protected:
   std::vector<std::string> Keys(const std::string& key, const std::string& range_end) {
     std::vector<std::string> keys;
-    for (const auto& kv : Get(key, range_end).kvs()) {
+    const pb::RangeResponse response = Get(key, range_end);
+    for (const auto& kv : response.kvs()) {
       keys.push_back(kv.key());
     }
     return keys;
   }
   // delete(key, end) and put(put_key) in one txn.
-  Outcome DeleteAndPut(const std::string& key, const std::string& end, const std::string& put_key,
+  Outcome DeleteAndPut(const std::string& key,
+                       const std::string& end,
+                       const std::string& put_key,
                        bool nested) {
     pb::TxnRequest txn;
-    pb::TxnRequest* inner =
-        nested ? txn.add_success()->mutable_request_txn() : &txn;
+    pb::TxnRequest* inner = nested ? txn.add_success()->mutable_request_txn() : &txn;
     auto* del = inner->add_success()->mutable_request_delete_range();
     del->set_key(key);
     del->set_range_end(end);
@@ -101,8 +102,8 @@ TEST_F(KvTest, ErrorsHaveEtcdsTexts) {
   for (int i = 0; i < 129; ++i) {
     txn.add_success()->mutable_request_put()->set_key("k" + std::to_string(i));
   }
-  EXPECT_EQ(Txn(txn, &txn_response),
-            (Outcome{StatusCode::INVALID_ARGUMENT, "etcdserver: too many operations in txn request"}));
+  EXPECT_EQ(Txn(txn, &txn_response), (Outcome{StatusCode::INVALID_ARGUMENT,
+                                              "etcdserver: too many operations in txn request"}));
 }
 
 TEST_F(KvTest, ARequestBeyondTheLimitIsRefusedByName) {
@@ -207,8 +208,8 @@ TEST_F(KvTest, RangeStreamRefusesSortingAndFilters) {
     grpc::ClientContext context;
     auto reader = kv_->RangeStream(&context, request);
     EXPECT_FALSE(reader->Read(&chunk));
-    EXPECT_EQ(Of(reader->Finish()),
-              (Outcome{StatusCode::UNIMPLEMENTED, "RangeStream does not support custom sort orders"}));
+    EXPECT_EQ(Of(reader->Finish()), (Outcome{StatusCode::UNIMPLEMENTED,
+                                             "RangeStream does not support custom sort orders"}));
   }
   request.set_sort_order(pb::RangeRequest::NONE);
   request.set_min_mod_revision(1);
@@ -361,7 +362,8 @@ class SmallQuotaTest : public RpcTest {
 };
 
 TEST_F(SmallQuotaTest, C53NoSpaceRefusesWritesOnlyAndCompactionWithDisarmEndsIt) {
-  const Outcome no_space{StatusCode::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"};
+  const Outcome no_space{StatusCode::RESOURCE_EXHAUSTED,
+                         "etcdserver: mvcc: database space exceeded"};
   pb::PutRequest put;
   put.set_value(std::string(200000, 'x'));
   pb::PutResponse put_response;

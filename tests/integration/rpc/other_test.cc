@@ -1,5 +1,5 @@
-// Goal: Maintenance, Cluster, Auth, health and reflection over real gRPC; the gate; what is not served says so by name.
-// Method: an in-process member and gRPC C++ stubs.
+// Goal: Maintenance, Cluster, Auth, health and reflection over real gRPC; the gate; what is not
+// served says so by name. Method: an in-process member and gRPC C++ stubs.
 #include <openssl/sha.h>
 
 #include "proto/grpc/health/v1/health.grpc.pb.h"
@@ -89,9 +89,9 @@ TEST_F(MaintenanceTest, DefragmentHashMoveLeaderAndDowngradeAnswer) {
   pb::DowngradeRequest downgrade;
   downgrade.set_version("nonsense");
   pb::DowngradeResponse downgraded;
-  EXPECT_EQ(Call(*maintenance_, &pb::Maintenance::Stub::Downgrade, downgrade, &downgraded),
-            (Outcome{StatusCode::INVALID_ARGUMENT,
-                     "etcdserver: wrong downgrade target version format"}));
+  EXPECT_EQ(
+      Call(*maintenance_, &pb::Maintenance::Stub::Downgrade, downgrade, &downgraded),
+      (Outcome{StatusCode::INVALID_ARGUMENT, "etcdserver: wrong downgrade target version format"}));
   downgrade.set_action(static_cast<pb::DowngradeRequest::DowngradeAction>(7));
   EXPECT_EQ(Call(*maintenance_, &pb::Maintenance::Stub::Downgrade, downgrade, &downgraded),
             (Outcome{StatusCode::UNKNOWN, "etcdserver: unknown method"}));
@@ -136,8 +136,9 @@ TEST_F(MaintenanceTest, AuthIsOffAndSaysSo) {
   EXPECT_FALSE(status.enabled());
   EXPECT_EQ(status.authrevision(), 1u);
   pb::AuthenticateResponse token;
-  EXPECT_EQ(Call(*auth_, &pb::Auth::Stub::Authenticate, pb::AuthenticateRequest(), &token),
-            (Outcome{StatusCode::FAILED_PRECONDITION, "etcdserver: authentication is not enabled"}));
+  EXPECT_EQ(
+      Call(*auth_, &pb::Auth::Stub::Authenticate, pb::AuthenticateRequest(), &token),
+      (Outcome{StatusCode::FAILED_PRECONDITION, "etcdserver: authentication is not enabled"}));
 }
 
 TEST_F(MaintenanceTest, WhatIsNotServedSaysSoByName) {
@@ -162,8 +163,7 @@ TEST_F(MaintenanceTest, HealthKnowsTheServerOnly) {
   EXPECT_EQ(Call(*health, &Stub::Check, request, &response),
             (Outcome{StatusCode::NOT_FOUND, "unknown service"}));
   ::grpc::health::v1::HealthListResponse list;
-  ASSERT_EQ(
-      Call(*health, &Stub::List, ::grpc::health::v1::HealthListRequest(), &list), kFine);
+  ASSERT_EQ(Call(*health, &Stub::List, ::grpc::health::v1::HealthListRequest(), &list), kFine);
   EXPECT_EQ(list.statuses().at("").status(), ::grpc::health::v1::HealthCheckResponse::SERVING);
 }
 

@@ -25,8 +25,10 @@ TEST_F(WatchTest, EventsComeInOrderAndFiltersAndCancelWork) {
   Delete("a");
   std::vector<std::string> events;
   while (events.size() < 3) {
-    for (const auto& event : stream.Next().events()) {
-      events.push_back((event.type() == mvccpb::Event::PUT ? "put " : "delete ") + event.kv().key());
+    const pb::WatchResponse next = stream.Next();
+    for (const auto& event : next.events()) {
+      events.push_back((event.type() == mvccpb::Event::PUT ? "put " : "delete ") +
+                       event.kv().key());
     }
   }
   EXPECT_EQ(events, (std::vector<std::string>{"put a", "put b", "delete a"}));
@@ -139,7 +141,8 @@ TEST_F(WatchTest, C04ADeleteAtTheCompactRevisionIsDelivered) {
     EXPECT_TRUE(stream.Next().created());
     std::vector<std::pair<int, int64_t>> events;
     while (events.size() < 2) {
-      for (const auto& event : stream.Next().events()) {
+      const pb::WatchResponse next = stream.Next();
+      for (const auto& event : next.events()) {
         events.emplace_back(event.type(), event.kv().mod_revision());
       }
     }

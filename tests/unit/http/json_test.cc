@@ -1,13 +1,16 @@
-// Goal: the gateway's JSON is grpc-gateway's: what it accepts, what it prints, and how a body is cut into documents.
-// Method: examples, each as etcd 3.7.1 answered it; and every split of a body into two pieces.
-#include <string>
-#include <vector>
+// Goal: the gateway's JSON is grpc-gateway's: what it accepts, what it prints, and how a body is
+// cut into documents. Method: examples, each as etcd 3.7.1 answered it; and every split of a body
+// into two pieces.
+#include "http/json.h"
 
 #include <gtest/gtest.h>
 
-#include "http/json.h"
+#include <string>
+#include <vector>
+
 #include "http/query.h"
 #include "proto/etcdserverpb/rpc.pb.h"
+#include "rpc/method.h"
 
 namespace mainstay::http {
 namespace {
@@ -65,9 +68,8 @@ TEST(JsonTest, PrintsProtoNamesWithoutDefaults) {
   StatusOr<std::string> json =
       BytesToJson("etcdserverpb.RangeResponse", response.SerializeAsString());
   ASSERT_TRUE(json.ok());
-  EXPECT_EQ(*json,
-            R"({"header":{"cluster_id":"14841639068965178418"},)"
-            R"("kvs":[{"key":"Zm9v","create_revision":"2"}],"count":"1"})");
+  EXPECT_EQ(*json, R"({"header":{"cluster_id":"14841639068965178418"},)"
+                   R"("kvs":[{"key":"Zm9v","create_revision":"2"}],"count":"1"})");
 }
 
 TEST(JsonTest, PrintsHashesAsNumbersAndEmptyMessagesAsObjects) {
@@ -80,6 +82,13 @@ TEST(JsonTest, PrintsHashesAsNumbersAndEmptyMessagesAsObjects) {
   status.mutable_downgradeinfo();
   EXPECT_EQ(*BytesToJson("etcdserverpb.StatusResponse", status.SerializeAsString()),
             R"({"downgradeInfo":{}})");
+}
+
+TEST(JsonTest, EveryMethodsMessagesAreKnown) {
+  for (const rpc::Method& method : rpc::AllMethods()) {
+    EXPECT_TRUE(JsonToBytes(method.request_type, "{}").ok()) << method.request_type;
+    EXPECT_TRUE(BytesToJson(method.response_type, "").ok()) << method.response_type;
+  }
 }
 
 TEST(JsonTest, ErrorsCarryCodeAndMessage) {

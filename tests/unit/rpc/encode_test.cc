@@ -1,15 +1,17 @@
 // Goal: responses that are put together by hand are the bytes that protobuf would write.
-// Method: random results of every kind, nested txns and records on both sides of the copy/share border included, each
-// built a second time with protobuf's classes; both serialisations must be equal. The seed is printed.
+// Method: random results of every kind, nested txns and records on both sides of the copy/share
+// border included, each built a second time with protobuf's classes; both serialisations must be
+// equal. The seed is printed.
+#include "rpc/encode.h"
+
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <random>
 #include <string>
 
-#include <gtest/gtest.h>
-
 #include "common/limits.h"
 #include "proto/etcdserverpb/rpc.pb.h"
-#include "rpc/encode.h"
 
 namespace mainstay::rpc {
 namespace {

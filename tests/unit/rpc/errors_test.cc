@@ -1,11 +1,12 @@
 // Goal: what a client is told is etcd's text and code, letter by letter.
-// Method: a golden list taken from the reference of etcd 3.7.1 (grpc-api 6.1 and 6.2), not from the table under test.
-#include <set>
-#include <string>
+// Method: a golden list taken from the reference of etcd 3.7.1 (grpc-api 6.1 and 6.2), not from the
+// table under test.
+#include "rpc/errors.h"
 
 #include <gtest/gtest.h>
 
-#include "rpc/errors.h"
+#include <set>
+#include <string>
 
 namespace mainstay::rpc {
 namespace {
