@@ -169,11 +169,10 @@ class Client {
       CallOptions = {});
 
  private:
-  class Connections;
   friend class Watch;
   friend class LeaseKeeper;
-  explicit Client(std::shared_ptr<class Transport> transport);
-  std::shared_ptr<class Transport> transport_;
+  explicit Client(std::shared_ptr<Transport> transport);
+  std::shared_ptr<Transport> transport_;
 };
 
 }  // namespace mainstay::client
