@@ -106,7 +106,7 @@ std::string Printer::StatusFields(const EndpointStatus& endpoint) const {
   add("Leader", std::to_string(s.leader()));
   add("IsLearner", fmt::format("{}", s.islearner()));
   add("RaftIndex", std::to_string(s.raftindex()));
-  add("RaftTerm", std::to_string(s.raftterm()));
+  // RaftTerm stands in the header's lines already; etcdctl 3.7.1 prints it twice, 3.7.2 no more.
   add("RaftAppliedIndex", std::to_string(s.raftappliedindex()));
   add("Errors", fmt::format("[{}]", fmt::join(s.errors().begin(), s.errors().end(), " ")));
   add("Endpoint", GoQuote(endpoint.endpoint));
