@@ -84,6 +84,9 @@ std::string ErrorText(const absl::Status& status) {
   if (std::binary_search(kKnownTexts.begin(), kKnownTexts.end(), std::string_view(text))) {
     return text;
   }
+  if (text.starts_with("etcdclient: ")) {
+    return text;  // our own side refused; there is no server's code
+  }
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
     return "context deadline exceeded";
   }

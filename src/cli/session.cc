@@ -2,14 +2,17 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <grpc/support/log.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <set>
 
 #include "cli/go_text.h"
+#include "common/mutex.h"
 #include "common/status.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX wants it declared
@@ -27,14 +30,33 @@ std::string EnvironmentName(std::string_view flag) {
   return name;
 }
 
-void LogLine(std::string_view level, std::string_view caller, std::string_view message, std::string_view variable) {
+// `field` is a further "name":value, or empty.
+void LogLine(std::string_view level, std::string_view caller, std::string_view message, std::string_view field) {
   const auto now = std::chrono::system_clock::now();
   const auto micros =
       std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count() % 1000000;
-  Err(fmt::format("{{\"level\":\"{}\",\"ts\":\"{:%Y-%m-%dT%H:%M:%S}.{:06}Z\",\"caller\":\"{}\",\"msg\":{},"
-                  "\"environment-variable\":{}}}\n",
+  Err(fmt::format("{{\"level\":\"{}\",\"ts\":\"{:%Y-%m-%dT%H:%M:%S}.{:06}Z\",\"caller\":\"{}\",\"msg\":{}{}{}}}\n",
                   level, fmt::gmtime(std::chrono::system_clock::to_time_t(now)), micros, caller,
-                  JsonString(message), JsonString(variable)));
+                  JsonString(message), field.empty() ? "" : ",", field));
+}
+
+std::string VariableField(std::string_view variable) {
+  return "\"environment-variable\":" + JsonString(variable);
+}
+
+// Why a connection fails (a certificate, mostly) is worth a line; the same line at each attempt is not.
+void LogOnce(gpr_log_func_args* args) {
+  static Mutex& mu = *new Mutex;
+  static auto& seen = *new std::set<std::string>;
+  if (args->severity != GPR_LOG_SEVERITY_ERROR) {
+    return;
+  }
+  std::string_view file = args->file;
+  file = file.substr(file.rfind('/') + 1);
+  MutexLock lock(mu);
+  if (seen.insert(args->message).second) {
+    LogLine("warn", fmt::format("{}:{}", file, args->line), args->message, "\"logger\":\"grpc\"");
+  }
 }
 
 const char* Environment(const std::string& name) {
@@ -110,11 +132,12 @@ int ApplyEnvironment(Invocation& invocation, const std::vector<std::string_view>
       LogLine("fatal", "flags/flag.go:86",
               "conflicting environment variable is shadowed by corresponding command-line flag "
               "(either unset environment variable or disable flag))",
-              name);
+              VariableField(name));
       return kExitError;
     }
     if (text.starts_with(kPrefix) && name != "ETCDCTL_TABLE_STYLE") {
-      LogLine("warn", "flags/flag.go:94", "unrecognized environment variable", text);
+      LogLine("warn", "flags/flag.go:94", "unrecognized environment variable",
+              VariableField(text));
     }
   }
   return kExitOk;
@@ -178,6 +201,9 @@ int Session::Open(Invocation& invocation) {
     for (const FlagSpec& flag : invocation.inherited) {
       Err(fmt::format("{}={}\n", EnvironmentName(flag.name), flags.String(flag.name)));
     }
+  }
+  if (!flags.Bool("debug")) {
+    gpr_set_log_function(LogOnce);
   }
   options_.endpoints.clear();
   for (const std::string& endpoint : flags.Strings("endpoints")) {

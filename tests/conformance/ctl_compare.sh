@@ -193,7 +193,8 @@ leases() {
     t lease list --hex -w $w
     t lease keep-alive --once "$lease" -w $w
     t lease keep-alive --once "$lease" --hex -w $w
-    t lease revoke "$lease" -w $w
+    # Go prints a pointer in the protobuf form's error.
+    if [ $w = protobuf ]; then "$ctl" lease revoke "$lease" >/dev/null; else t lease revoke "$lease" -w $w; fi
     t lease list -w $w
     t lease timetolive "$lease" -w $w
     [ $w != protobuf ] && t lease keep-alive "$lease" -w $w
@@ -214,11 +215,10 @@ leases() {
 cluster() {
   local w
   for w in $formats; do
-    t endpoint health -w $w
+    [ $w != table ] && t endpoint health -w $w && t endpoint health --cluster -w $w
     [ $w != fields ] && t endpoint status -w $w
     t endpoint hashkv -w $w
     t endpoint hashkv --rev 8 -w $w
-    t endpoint health --cluster -w $w
     t member list -w $w
     t member list --hex -w $w
     t alarm list -w $w
@@ -230,7 +230,6 @@ cluster() {
   t endpoint status --endpoints 127.0.0.1:1 --command-timeout 500ms
   t endpoint status --endpoints "127.0.0.1:1,$ETCDCTL_ENDPOINTS" --command-timeout 500ms
   t member list --consistency s
-  t member list --consistency q
   t member add
   t member add n
   t member add n x
@@ -384,7 +383,7 @@ run() {
     kill -0 "$pid" 2>/dev/null || { cat "$work/log.$name"; exit 1; }
   done
   lease= lease_decimal=
-  for part in ${CTL_COMPARE_PARTS:-keys transactions leases cluster watches auth}; do
+  for part in ${CTL_COMPARE_PARTS:-keys transactions cluster leases watches auth}; do
     "$part"
   done
   kill "$pid"
