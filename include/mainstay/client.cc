@@ -1,6 +1,6 @@
-#include <utility>
-
 #include "mainstay/client.h"
+
+#include <utility>
 
 #include "mainstay/internal/transport.h"
 #include "proto/etcdserverpb/rpc.grpc.pb.h"
@@ -151,7 +151,9 @@ std::unique_ptr<Watch> Client::StartWatch(WatchOptions options) {
   return std::make_unique<Watch>(transport_, std::move(options));
 }
 
-absl::StatusOr<pb::LeaseGrantResponse> Client::LeaseGrant(int64_t ttl_s, int64_t id, CallOptions call) {
+absl::StatusOr<pb::LeaseGrantResponse> Client::LeaseGrant(int64_t ttl_s,
+                                                          int64_t id,
+                                                          CallOptions call) {
   pb::LeaseGrantRequest request;
   request.set_ttl(ttl_s);
   request.set_id(id);
@@ -178,7 +180,8 @@ absl::StatusOr<pb::LeaseLeasesResponse> Client::LeaseList(CallOptions call) {
                         &pb::Lease::Stub::LeaseLeases);
 }
 
-absl::StatusOr<pb::LeaseKeepAliveResponse> Client::LeaseKeepAliveOnce(int64_t id, CallOptions call) {
+absl::StatusOr<pb::LeaseKeepAliveResponse> Client::LeaseKeepAliveOnce(int64_t id,
+                                                                      CallOptions call) {
   pb::LeaseKeepAliveResponse response;
   const absl::Status status = transport_->Unary(
       true, call, [&](const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context) {
@@ -230,9 +233,7 @@ absl::StatusOr<pb::MemberRemoveResponse> Client::MemberRemove(uint64_t id, CallO
 }
 
 absl::StatusOr<pb::MemberUpdateResponse> Client::MemberUpdate(
-    uint64_t id,
-    const std::vector<std::string>& peer_urls,
-    CallOptions call) {
+    uint64_t id, const std::vector<std::string>& peer_urls, CallOptions call) {
   pb::MemberUpdateRequest request;
   request.set_id(id);
   for (const std::string& url : peer_urls) {
@@ -285,12 +286,12 @@ absl::StatusOr<pb::DowngradeResponse> Client::Downgrade(const pb::DowngradeReque
 }
 
 absl::StatusOr<SnapshotInfo> Client::Snapshot(
-    const std::function<absl::Status(std::string_view)>& sink,
-    CallOptions call) {
+    const std::function<absl::Status(std::string_view)>& sink, CallOptions call) {
   SnapshotInfo info;
   absl::Status sink_status;
   const absl::Status status = transport_->Unary(
-      false, call, [&](const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context) {
+      false, call,
+      [&](const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context) {
         auto stub = pb::Maintenance::NewStub(channel);
         auto reader = stub->Snapshot(&context, pb::SnapshotRequest());
         pb::SnapshotResponse part;

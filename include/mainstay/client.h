@@ -1,16 +1,22 @@
 // mainstay::client::Client: a client of a Mainstay or etcd cluster.
 //
-// Role        What applications, mainstayctl and the integration tests use. Requests and responses are
-//             the API's own protobuf messages (package etcdserverpb); the short forms below need none.
-// Threads     Every method may be called from any thread, at once. Calls block until answered, failed
+// Role        What applications, mainstayctl and the integration tests use. Requests and responses
+// are
+//             the API's own protobuf messages (package etcdserverpb); the short forms below need
+//             none.
+// Threads     Every method may be called from any thread, at once. Calls block until answered,
+// failed
 //             or timed out. A Watch and a LeaseKeeper run one thread each.
 // Ownership   A Client owns its connections. Watches and LeaseKeepers share them, so they may
 //             outlive the Client.
 // Errors      absl::Status whose code is the gRPC code and whose message is the server's text, for
-//             example OutOfRange "etcdserver: mvcc: required revision has been compacted". Throws nothing.
-// Retries     Reads are sent again, to the next endpoint, when the answer is Unavailable. Writes are sent
+//             example OutOfRange "etcdserver: mvcc: required revision has been compacted". Throws
+//             nothing.
+// Retries     Reads are sent again, to the next endpoint, when the answer is Unavailable. Writes
+// are sent
 //             again only if they were never sent: after they may have reached a server the error is
-//             returned, and the write may have happened. An expired auth token is renewed once a call.
+//             returned, and the write may have happened. An expired auth token is renewed once a
+//             call.
 // Limits      One connection an endpoint. Queues of undelivered events are bounded (WatchOptions).
 #pragma once
 
@@ -34,19 +40,20 @@ namespace mainstay::client {
 
 namespace pb = ::etcdserverpb;
 
-// How to secure connections. Endpoints with http:// are always plaintext, https:// always TLS, and those
-// without a scheme are TLS when `enabled`.
+// How to secure connections. Endpoints with http:// are always plaintext, https:// always TLS, and
+// those without a scheme are TLS when `enabled`.
 struct TlsOptions {
   bool enabled = false;
-  std::string ca_file;      // empty: the system's roots
-  std::string cert_file;    // with key_file: our own identity
+  std::string ca_file;    // empty: the system's roots
+  std::string cert_file;  // with key_file: our own identity
   std::string key_file;
-  std::string server_name;  // empty: the endpoint's host
-  bool skip_verify = false; // for tests only
+  std::string server_name;   // empty: the endpoint's host
+  bool skip_verify = false;  // for tests only
 };
 
 struct Options {
-  // "host:port", "http://…", "https://…", "unix://…" or "unixs://…". Calls start at the next one in turn.
+  // "host:port", "http://…", "https://…", "unix://…" or "unixs://…". Calls start at the next one in
+  // turn.
   std::vector<std::string> endpoints{"127.0.0.1:2379"};
   TlsOptions tls;
   std::string user;
@@ -63,7 +70,8 @@ struct Options {
 };
 
 struct CallOptions {
-  std::optional<std::chrono::nanoseconds> timeout;  // of the whole call, retries included; zero: none
+  std::optional<std::chrono::nanoseconds>
+      timeout;  // of the whole call, retries included; zero: none
 };
 
 // The first key after all keys that start with `prefix`; "\0" (= no end) if there is none.
@@ -77,11 +85,10 @@ struct SnapshotInfo {
 
 class Client {
  public:
-  // Reads certificate files and, if a user is given, logs in (waiting up to `dial_timeout`). Does not wait
-  // for a connection otherwise.
+  // Reads certificate files and, if a user is given, logs in (waiting up to `dial_timeout`). Does
+  // not wait for a connection otherwise.
   static absl::StatusOr<std::unique_ptr<Client>> Create(
-      Options options,
-      std::chrono::nanoseconds dial_timeout = std::chrono::seconds(5));
+      Options options, std::chrono::nanoseconds dial_timeout = std::chrono::seconds(5));
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -108,9 +115,13 @@ class Client {
   std::unique_ptr<Watch> StartWatch(WatchOptions options);
 
   // Leases.
-  absl::StatusOr<pb::LeaseGrantResponse> LeaseGrant(int64_t ttl_s, int64_t id = 0, CallOptions = {});
+  absl::StatusOr<pb::LeaseGrantResponse> LeaseGrant(int64_t ttl_s,
+                                                    int64_t id = 0,
+                                                    CallOptions = {});
   absl::StatusOr<pb::LeaseRevokeResponse> LeaseRevoke(int64_t id, CallOptions = {});
-  absl::StatusOr<pb::LeaseTimeToLiveResponse> LeaseTimeToLive(int64_t id, bool keys, CallOptions = {});
+  absl::StatusOr<pb::LeaseTimeToLiveResponse> LeaseTimeToLive(int64_t id,
+                                                              bool keys,
+                                                              CallOptions = {});
   absl::StatusOr<pb::LeaseLeasesResponse> LeaseList(CallOptions = {});
   // One renewal. NotFound "etcdserver: requested lease not found" if it is gone.
   absl::StatusOr<pb::LeaseKeepAliveResponse> LeaseKeepAliveOnce(int64_t id, CallOptions = {});
@@ -136,7 +147,8 @@ class Client {
   absl::StatusOr<pb::MoveLeaderResponse> MoveLeader(uint64_t target, CallOptions = {});
   absl::StatusOr<pb::DowngradeResponse> Downgrade(const pb::DowngradeRequest& request,
                                                   CallOptions = {});
-  // Hands each chunk, in order, to `sink`; a status that is not ok from it ends the call with that status.
+  // Hands each chunk, in order, to `sink`; a status that is not ok from it ends the call with that
+  // status.
   absl::StatusOr<SnapshotInfo> Snapshot(const std::function<absl::Status(std::string_view)>& sink,
                                         CallOptions = {});
 
@@ -162,11 +174,9 @@ class Client {
   absl::StatusOr<pb::AuthRoleListResponse> RoleList(CallOptions = {});
   absl::StatusOr<pb::AuthRoleDeleteResponse> RoleDelete(std::string_view role, CallOptions = {});
   absl::StatusOr<pb::AuthRoleGrantPermissionResponse> RoleGrantPermission(
-      const pb::AuthRoleGrantPermissionRequest& request,
-      CallOptions = {});
+      const pb::AuthRoleGrantPermissionRequest& request, CallOptions = {});
   absl::StatusOr<pb::AuthRoleRevokePermissionResponse> RoleRevokePermission(
-      const pb::AuthRoleRevokePermissionRequest& request,
-      CallOptions = {});
+      const pb::AuthRoleRevokePermissionRequest& request, CallOptions = {});
 
  private:
   friend class Watch;

@@ -70,9 +70,7 @@ absl::StatusOr<pb::AuthUserDeleteResponse> Client::UserDelete(std::string_view n
 }
 
 absl::StatusOr<pb::AuthUserChangePasswordResponse> Client::UserChangePassword(
-    std::string_view name,
-    std::string_view password,
-    CallOptions call) {
+    std::string_view name, std::string_view password, CallOptions call) {
   pb::AuthUserChangePasswordRequest request;
   request.set_name(Str(name));
   request.set_password(Str(password));
@@ -121,14 +119,12 @@ absl::StatusOr<pb::AuthRoleDeleteResponse> Client::RoleDelete(std::string_view r
 }
 
 absl::StatusOr<pb::AuthRoleGrantPermissionResponse> Client::RoleGrantPermission(
-    const pb::AuthRoleGrantPermissionRequest& request,
-    CallOptions call) {
+    const pb::AuthRoleGrantPermissionRequest& request, CallOptions call) {
   return Run(*transport_, false, call, request, &pb::Auth::Stub::RoleGrantPermission);
 }
 
 absl::StatusOr<pb::AuthRoleRevokePermissionResponse> Client::RoleRevokePermission(
-    const pb::AuthRoleRevokePermissionRequest& request,
-    CallOptions call) {
+    const pb::AuthRoleRevokePermissionRequest& request, CallOptions call) {
   return Run(*transport_, false, call, request, &pb::Auth::Stub::RoleRevokePermission);
 }
 

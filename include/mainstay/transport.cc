@@ -1,3 +1,10 @@
+#include "mainstay/internal/transport.h"
+
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
 #include <algorithm>
 #include <climits>
 #include <fstream>
@@ -5,12 +12,6 @@
 #include <string_view>
 #include <utility>
 
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/security/tls_certificate_provider.h>
-#include <grpcpp/security/tls_certificate_verifier.h>
-#include <grpcpp/security/tls_credentials_options.h>
-
-#include "mainstay/internal/transport.h"
 #include "proto/etcdserverpb/rpc.grpc.pb.h"
 
 namespace mainstay::client {
@@ -38,8 +39,8 @@ Target ParseEndpoint(std::string_view endpoint) {
     target.security = security;
     return true;
   };
-  const bool is_unix = strip("unixs:", Target::Security::kAlways) ||
-                       strip("unix:", Target::Security::kIfEnabled);
+  const bool is_unix =
+      strip("unixs:", Target::Security::kAlways) || strip("unix:", Target::Security::kIfEnabled);
   if (is_unix) {
     if (endpoint.starts_with("//")) {
       endpoint.remove_prefix(2);
@@ -103,8 +104,8 @@ int Milliseconds(std::chrono::nanoseconds duration) {
 
 grpc::ChannelArguments Arguments(const Options& options) {
   grpc::ChannelArguments args;
-  const std::chrono::nanoseconds ping = std::max<std::chrono::nanoseconds>(
-      options.keepalive_time, std::chrono::seconds(10));
+  const std::chrono::nanoseconds ping =
+      std::max<std::chrono::nanoseconds>(options.keepalive_time, std::chrono::seconds(10));
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(ping));
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(options.keepalive_timeout));
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
@@ -257,8 +258,8 @@ absl::Status Transport::Unary(bool is_read, const CallOptions& call, const Send&
       }
       continue;
     }
-    // A member that knows it has no leader has not taken the write, but only a read may go elsewhere
-    // without asking: the text alone does not prove what happened to a write.
+    // A member that knows it has no leader has not taken the write, but only a read may go
+    // elsewhere without asking: the text alone does not prove what happened to a write.
     const bool again = is_read && status.error_code() == grpc::StatusCode::UNAVAILABLE &&
                        attempt < kReadAttemptsMax;
     if (!again) {

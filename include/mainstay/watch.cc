@@ -110,7 +110,8 @@ class Watch::Impl {
         break;
       }
       MutexLock lock(mu_);
-      changed_.wait_for(mu_, kResumePause, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopped_; });
+      changed_.wait_for(mu_, kResumePause,
+                        [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopped_; });
     }
     MutexLock lock(mu_);
     ended_ = true;
@@ -212,8 +213,8 @@ class Watch::Impl {
     answer.canceled = true;
     answer.cancel_reason = response.cancel_reason();
     if (answer.compact_revision != 0) {
-      answer.status = absl::OutOfRangeError(
-          "etcdserver: mvcc: required revision has been compacted");
+      answer.status =
+          absl::OutOfRangeError("etcdserver: mvcc: required revision has been compacted");
     } else if (!answer.cancel_reason.empty()) {
       answer.status = absl::UnknownError(answer.cancel_reason);
     } else {

@@ -1,11 +1,13 @@
 // mainstay::client::Watch: one watch that survives lost connections.
 //
-// Role        Made by Client::StartWatch(). Delivers every event of a key range once, in revision order.
-// Invariants  I1 after a lost stream the watch is created again at the revision after the last one
+// Role        Made by Client::StartWatch(). Delivers every event of a key range once, in revision
+// order. Invariants  I1 after a lost stream the watch is created again at the revision after the
+// last one
 //             delivered.  I2 fragments of one revision are joined before delivery.
 // Threads     Next() from one thread at a time; RequestProgress() and Cancel() from any.
-// Errors      The last answer says why the watch ended: `canceled` with compact_revision, or the status.
-// Limits      At most `pending_max` answers wait; beyond that the stream is not read, and the server holds
+// Errors      The last answer says why the watch ended: `canceled` with compact_revision, or the
+// status. Limits      At most `pending_max` answers wait; beyond that the stream is not read, and
+// the server holds
 //             back.
 #pragma once
 
@@ -56,8 +58,8 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // The next answer; nullopt after the last one, after Cancel(), or when `timeout` passes (zero: no timeout;
-  // done() tells which).
+  // The next answer; nullopt after the last one, after Cancel(), or when `timeout` passes (zero: no
+  // timeout; done() tells which).
   std::optional<WatchAnswer> Next(std::chrono::nanoseconds timeout = {});
   bool done() const;
   // Asks the server for a progress answer.

@@ -161,8 +161,8 @@ int RunUserGet(Invocation& in) {
     for (const std::string& role : response->roles()) {
       roles += " " + role;
     }
-    return Print(to.session.printer().Plain(*response,
-                                            fmt::format("User: {}\nRoles:{}\n", name, roles)));
+    return Print(
+        to.session.printer().Plain(*response, fmt::format("User: {}\nRoles:{}\n", name, roles)));
   }
   Out(fmt::format("User: {}\n", name));
   for (const std::string& role : response->roles()) {
@@ -218,7 +218,8 @@ int RunGrantRole(Invocation& in) {
 
 int RunRevokeRole(Invocation& in) {
   if (in.args.size() != 2) {
-    return Fail(kExitBadArguments, "user revoke-role requires user name and role name as its argument");
+    return Fail(kExitBadArguments,
+                "user revoke-role requires user name and role name as its argument");
   }
   return AskSimply<pb::AuthUserRevokeRoleResponse>(
       in, [&](client::Client& client) { return client.UserRevokeRole(in.args[0], in.args[1]); },
@@ -284,10 +285,7 @@ int PermissionRange(const Invocation& in, size_t first, std::string& key, std::s
     return Fail(kExitBadArguments, fmt::format("unexpected endkey argument with --{} flag",
                                                prefix ? "prefix" : "from-key"));
   }
-  end = has_end    ? in.args[first + 1]
-        : prefix   ? client::PrefixEnd(key)
-        : from_key ? open_end
-                   : "";
+  end = has_end ? in.args[first + 1] : prefix ? client::PrefixEnd(key) : from_key ? open_end : "";
   return kExitOk;
 }
 
@@ -321,8 +319,9 @@ int RunGrantPermission(Invocation& in) {
 
 int RunRevokePermission(Invocation& in) {
   if (in.args.size() < 2) {
-    return Fail(kExitBadArguments,
-                "role revoke-permission command requires role name and key [endkey] as its argument");
+    return Fail(
+        kExitBadArguments,
+        "role revoke-permission command requires role name and key [endkey] as its argument");
   }
   std::string key, end;
   if (const int code = PermissionRange(in, 1, key, end); code != kExitOk) {
@@ -333,10 +332,10 @@ int RunRevokePermission(Invocation& in) {
   request.set_key(key);
   request.set_range_end(end);
   const std::string& shown = in.args[1];
-  const std::string what =
-      end.empty()                   ? "key " + shown
-      : end == std::string(1, '\0') ? fmt::format("range [{}, <open ended>", shown)
-                                    : fmt::format("range [{}, {})", shown, end);
+  const std::string what = end.empty() ? "key " + shown
+                           : end == std::string(1, '\0')
+                               ? fmt::format("range [{}, <open ended>", shown)
+                               : fmt::format("range [{}, {})", shown, end);
   return AskSimply<pb::AuthRoleRevokePermissionResponse>(
       in, [&](client::Client& client) { return client.RoleRevokePermission(request); },
       fmt::format("Permission of {} is revoked from role {}\n", what, in.args[0]));
@@ -348,9 +347,10 @@ Command AuthCommand() {
   return {.name = "auth",
           .summary = "Switches authentication on and off",
           .group = std::string(kGroup),
-          .subcommands = {{.name = "enable", .summary = "Switches authentication on", .run = RunEnable},
-                          {.name = "disable", .summary = "Switches authentication off", .run = RunDisable},
-                          {.name = "status", .summary = "Shows whether it is on", .run = RunStatus}}};
+          .subcommands = {
+              {.name = "enable", .summary = "Switches authentication on", .run = RunEnable},
+              {.name = "disable", .summary = "Switches authentication off", .run = RunDisable},
+              {.name = "status", .summary = "Shows whether it is on", .run = RunStatus}}};
 }
 
 Command UserCommand() {
@@ -412,19 +412,21 @@ Command RoleCommand() {
   return {.name = "role",
           .summary = "Role related commands",
           .group = std::string(kGroup),
-          .subcommands = {
-              {.name = "add", .arguments = "<role name>", .summary = "Creates a role", .run = RunRoleAdd},
-              {.name = "delete",
-               .arguments = "<role name>",
-               .summary = "Deletes a role",
-               .run = RunRoleDelete},
-              {.name = "get",
-               .arguments = "<role name>",
-               .summary = "Shows what a role permits",
-               .run = RunRoleGet},
-              {.name = "list", .summary = "Lists all roles", .run = RunRoleList},
-              grant,
-              revoke}};
+          .subcommands = {{.name = "add",
+                           .arguments = "<role name>",
+                           .summary = "Creates a role",
+                           .run = RunRoleAdd},
+                          {.name = "delete",
+                           .arguments = "<role name>",
+                           .summary = "Deletes a role",
+                           .run = RunRoleDelete},
+                          {.name = "get",
+                           .arguments = "<role name>",
+                           .summary = "Shows what a role permits",
+                           .run = RunRoleGet},
+                          {.name = "list", .summary = "Lists all roles", .run = RunRoleList},
+                          grant,
+                          revoke}};
 }
 
 }  // namespace mainstay::cli

@@ -4,17 +4,18 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <condition_variable>
-#include <deque>
+#include <cstdlib>
+#include <limits>
 #include <map>
-#include <mutex>
 #include <random>
 #include <thread>
 
 #include "cli/commands.h"
+#include "cli/fetch.h"
 #include "cli/go_text.h"
 #include "cli/session.h"
 #include "common/mutex.h"
+#include "common/status.h"
 
 namespace mainstay::cli {
 namespace {
@@ -28,9 +29,10 @@ struct Load {
 };
 
 std::optional<Load> FindLoad(const std::string& name) {
-  static const std::map<std::string, Load> loads{
-      {"s", {150, 50, 10'000}},       {"m", {1000, 200, 100'000}},
-      {"l", {8000, 500, 1'000'000}},  {"xl", {15'000, 1000, 3'000'000}}};
+  static const std::map<std::string, Load> loads{{"s", {150, 50, 10'000}},
+                                                 {"m", {1000, 200, 100'000}},
+                                                 {"l", {8000, 500, 1'000'000}},
+                                                 {"xl", {15'000, 1000, 3'000'000}}};
   static const std::map<std::string, std::string> names{
       {"small", "s"}, {"medium", "m"}, {"large", "l"}, {"xLarge", "xl"}};
   const auto alias = names.find(name);
@@ -76,8 +78,12 @@ class Pace {
   std::atomic<int64_t> next_{0};  // one counter for all writers; order does not matter
 };
 
-void Write(client::Client& client, const std::string& prefix, size_t key_bytes, size_t value_bytes,
-           Pace& pace, Results& results) {
+void Write(client::Client& client,
+           const std::string& prefix,
+           size_t key_bytes,
+           size_t value_bytes,
+           Pace& pace,
+           Results& results) {
   std::random_device seed;
   std::mt19937_64 random(seed());
   pb::PutRequest request;
@@ -102,14 +108,18 @@ void Write(client::Client& client, const std::string& prefix, size_t key_bytes, 
 }
 
 // Compacts and defragments after the test, as asked for.
-int CleanUp(const Invocation& in, Session& session, client::Client& client, const std::string& prefix) {
+int CleanUp(const Invocation& in,
+            Session& session,
+            client::Client& client,
+            const std::string& prefix) {
   const client::CallOptions timed{.timeout = std::chrono::seconds(30)};
   pb::DeleteRangeRequest request;
   request.set_key(prefix);
   request.set_range_end(client::PrefixEnd(prefix));
   const auto deleted = client.DeleteRange(request, timed);
   if (!deleted.ok()) {
-    Out(fmt::format("FAIL: Cleanup failed during key deletion: ERROR({})\n", ErrorText(deleted.status())));
+    Out(fmt::format("FAIL: Cleanup failed during key deletion: ERROR({})\n",
+                    ErrorText(deleted.status())));
     return kExitOk;
   }
   if (in.flags.Bool("auto-compact")) {
@@ -168,7 +178,9 @@ bool PrintErrors(const Results& results) ABSL_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 // The verdict on a finished run. All writers have ended.
-bool Judge(const Results& results, const Load& load, double seconds) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+bool Judge(const Results& results,
+           const Load& load,
+           double seconds) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   bool ok = PrintErrors(results);
   const auto count = static_cast<double>(results.latencies_s.size());
   double sum = 0;
@@ -205,7 +217,9 @@ bool Judge(const Results& results, const Load& load, double seconds) ABSL_NO_THR
   return ok;
 }
 
-int OpenWriters(const Session& session, int count, std::vector<std::unique_ptr<client::Client>>& into) {
+int OpenWriters(const Session& session,
+                int count,
+                std::vector<std::unique_ptr<client::Client>>& into) {
   into.resize(static_cast<size_t>(count));
   for (auto& client : into) {
     if (const int code = session.Connect(client); code != kExitOk) {
@@ -251,22 +265,113 @@ int RunPerf(Invocation& in) {
   return ok ? kExitOk : kExitError;
 }
 
+// The server's resident memory in bytes, from its /metrics page; 0 after printing why there is
+// none.
+double ResidentBytes(std::string endpoint) {
+  static constexpr std::string_view kName = "process_resident_memory_bytes";
+  if (endpoint.starts_with("https://")) {
+    Out("fetch error: metrics over TLS are not read; give the server --listen-metrics-urls\n");
+    return 0;
+  }
+  if (endpoint.starts_with("http://")) {
+    endpoint.erase(0, 7);
+  }
+  const absl::StatusOr<std::string> page = FetchPlaintext(endpoint, "/metrics");
+  if (!page.ok()) {
+    Out(fmt::format("fetch error: {}\n", Message(page.status())));
+    return 0;
+  }
+  const size_t at = page->find(fmt::format("\n{} ", kName));
+  if (at == std::string::npos) {
+    Out(fmt::format("could not find: {}\n", kName));
+    return 0;
+  }
+  return std::strtod(page->c_str() + at + 1 + kName.size(), nullptr);
+}
+
+int RunDatascale(Invocation& in) {
+  const std::optional<Load> load = FindLoad(in.flags.String("load"));
+  if (!load.has_value()) {
+    return Fail(kExitBadFeature, fmt::format("unknown load option {}", in.flags.String("load")));
+  }
+  Session session;
+  std::vector<std::unique_ptr<client::Client>> clients;
+  if (const int code = session.Open(in); code != kExitOk) {
+    return code;
+  }
+  if (const int code = OpenWriters(session, load->clients, clients); code != kExitOk) {
+    return code;
+  }
+  const std::string& prefix = in.flags.String("prefix");
+  if (const int code = RefuseExistingKeys(*clients[0], prefix); code != kExitOk) {
+    return code;
+  }
+  const auto measure = [&](std::string_view when) {
+    const double bytes = ResidentBytes(session.endpoints()[0]);
+    if (bytes == 0) {
+      Out(fmt::format("FAIL: Could not read process_resident_memory_bytes {} the put operations.\n",
+                      when));
+    }
+    return bytes;
+  };
+  const double before = measure("before");
+  if (before == 0) {
+    return kExitError;
+  }
+  Out(fmt::format(
+      "Start data scale check for work load [{} key-value pairs, 1024 bytes per key-value, {} "
+      "concurrent clients].\n",
+      load->keys, load->clients));
+  Results results;
+  Pace pace(0, SteadyClock::time_point::max(), load->keys);
+  {
+    std::vector<std::jthread> writers;
+    for (auto& client : clients) {
+      writers.emplace_back([&] { Write(*client, prefix, 512, 512, pace, results); });
+    }
+  }
+  const double after = measure("after");
+  if (after == 0) {
+    return kExitError;
+  }
+  if (const int code = CleanUp(in, session, *clients[0], prefix); code != kExitOk) {
+    return code;
+  }
+  if (!PrintErrors(results)) {
+    return kExitError;
+  }
+  Out(fmt::format("PASS: Approximate system memory used : {:.2f} MB.\n",
+                  (after - before) / (1024 * 1024)));
+  return kExitOk;
+}
+
 }  // namespace
 
 Command CheckCommand() {
-  Command perf{.name = "perf",
-               .arguments = "[options]",
-               .summary = "Writes for a minute at a set rate and judges rate and latency",
-               .flags = {{"load", 0, FlagType::kString, "s", "s(mall), m(edium), l(arge) or xl(arge)"},
-                         {"prefix", 0, FlagType::kString, "/etcdctl-check-perf/",
-                          "prefix of the keys that are written, and deleted afterwards"},
-                         {"auto-compact", 0, FlagType::kBool, "false", "compact afterwards"},
-                         {"auto-defrag", 0, FlagType::kBool, "false", "defragment afterwards"}},
-               .run = RunPerf};
+  Command perf{
+      .name = "perf",
+      .arguments = "[options]",
+      .summary = "Writes for a minute at a set rate and judges rate and latency",
+      .flags = {{"load", 0, FlagType::kString, "s", "s(mall), m(edium), l(arge) or xl(arge)"},
+                {"prefix", 0, FlagType::kString, "/etcdctl-check-perf/",
+                 "prefix of the keys that are written, and deleted afterwards"},
+                {"auto-compact", 0, FlagType::kBool, "false", "compact afterwards"},
+                {"auto-defrag", 0, FlagType::kBool, "false", "defragment afterwards"}},
+      .run = RunPerf};
+  Command datascale{
+      .name = "datascale",
+      .arguments = "[options]",
+      .summary = "Writes many keys and tells how much memory the first endpoint took for them",
+      .flags = {{"load", 0, FlagType::kString, "s", "s(mall), m(edium), l(arge) or xl(arge)"},
+                {"prefix", 0, FlagType::kString, "/etcdctl-check-datascale/",
+                 "prefix of the keys that are written, and deleted afterwards"},
+                {"auto-compact", 0, FlagType::kBool, "false", "compact afterwards"},
+                {"auto-defrag", 0, FlagType::kBool, "false", "defragment afterwards"}},
+      .run = RunDatascale};
   return {.name = "check",
           .summary = "Checks properties of the cluster",
           .group = "Utility commands",
-          .subcommands = {perf}};
+          .subcommands = {datascale, perf}};
 }
 
 }  // namespace mainstay::cli

@@ -26,8 +26,9 @@ int TargetEndpoints(const Invocation& in, const Session& session, std::vector<st
   }
   const auto members = client->MemberList(true, session.Timed());
   if (!members.ok()) {
-    return Fail(kExitError, fmt::format("failed to fetch endpoints from etcd cluster member list: {}",
-                                        ErrorText(members.status())));
+    return Fail(kExitError,
+                fmt::format("failed to fetch endpoints from etcd cluster member list: {}",
+                            ErrorText(members.status())));
   }
   for (const pb::Member& member : members->members()) {
     into.insert(into.end(), member.clienturls().begin(), member.clienturls().end());
@@ -125,16 +126,17 @@ int RunStatus(Invocation& in) {
   Session session;
   std::vector<EndpointStatus> all;
   bool failed = false;
-  const int code = ForEachEndpoint(in, session, [&](const std::string& endpoint, client::Client& client) {
-    auto status = client.Status(session.Timed());
-    if (!status.ok()) {
-      failed = true;
-      Err(fmt::format("Failed to get the status of endpoint {} ({})\n", endpoint,
-                      ErrorText(status.status())));
-      return;
-    }
-    all.push_back({endpoint, std::move(*status)});
-  });
+  const int code =
+      ForEachEndpoint(in, session, [&](const std::string& endpoint, client::Client& client) {
+        auto status = client.Status(session.Timed());
+        if (!status.ok()) {
+          failed = true;
+          Err(fmt::format("Failed to get the status of endpoint {} ({})\n", endpoint,
+                          ErrorText(status.status())));
+          return;
+        }
+        all.push_back({endpoint, std::move(*status)});
+      });
   if (code != kExitOk) {
     return code;
   }
@@ -147,15 +149,16 @@ int RunHashKv(Invocation& in) {
   std::vector<EndpointHash> all;
   std::string error;
   const int64_t revision = in.flags.Int("rev");
-  const int code = ForEachEndpoint(in, session, [&](const std::string& endpoint, client::Client& client) {
-    auto hash = client.HashKv(revision, session.Timed());
-    if (!hash.ok()) {
-      error = ErrorText(hash.status());
-      Err(fmt::format("Failed to get the hash of endpoint {} ({})\n", endpoint, error));
-      return;
-    }
-    all.push_back({endpoint, std::move(*hash)});
-  });
+  const int code =
+      ForEachEndpoint(in, session, [&](const std::string& endpoint, client::Client& client) {
+        auto hash = client.HashKv(revision, session.Timed());
+        if (!hash.ok()) {
+          error = ErrorText(hash.status());
+          Err(fmt::format("Failed to get the hash of endpoint {} ({})\n", endpoint, error));
+          return;
+        }
+        all.push_back({endpoint, std::move(*hash)});
+      });
   if (code != kExitOk) {
     return code;
   }
@@ -166,18 +169,19 @@ int RunHashKv(Invocation& in) {
 int RunDefrag(Invocation& in) {
   Session session;
   bool failed = false;
-  const int code = ForEachEndpoint(in, session, [&](const std::string& endpoint, client::Client& client) {
-    const auto start = std::chrono::steady_clock::now();
-    const auto response = client.Defragment(session.Timed());
-    const std::string took = GoDuration(std::chrono::steady_clock::now() - start);
-    if (response.ok()) {
-      Out(fmt::format("Finished defragmenting etcd member[{}]. took {}\n", endpoint, took));
-      return;
-    }
-    failed = true;
-    Err(fmt::format("Failed to defragment etcd member[{}]. took {}. ({})\n", endpoint, took,
-                    ErrorText(response.status())));
-  });
+  const int code =
+      ForEachEndpoint(in, session, [&](const std::string& endpoint, client::Client& client) {
+        const auto start = std::chrono::steady_clock::now();
+        const auto response = client.Defragment(session.Timed());
+        const std::string took = GoDuration(std::chrono::steady_clock::now() - start);
+        if (response.ok()) {
+          Out(fmt::format("Finished defragmenting etcd member[{}]. took {}\n", endpoint, took));
+          return;
+        }
+        failed = true;
+        Err(fmt::format("Failed to defragment etcd member[{}]. took {}. ({})\n", endpoint, took,
+                        ErrorText(response.status())));
+      });
   return code != kExitOk ? code : failed ? kExitError : kExitOk;
 }
 
@@ -242,14 +246,17 @@ int RunMoveLeader(Invocation& in) {
     if (!response.ok()) {
       return Fail(kExitError, ErrorText(response.status()));
     }
-    return Print(session.printer().Plain(*response, fmt::format("Leadership transferred from {:x} to {:x}\n",
-                                                                status->leader(), target.value)));
+    return Print(session.printer().Plain(
+        *response,
+        fmt::format("Leadership transferred from {:x} to {:x}\n", status->leader(), target.value)));
   }
   return Fail(kExitBadArguments,
               fmt::format("no leader endpoint given at [{}]", fmt::join(session.endpoints(), " ")));
 }
 
-int RunDowngrade(Invocation& in, pb::DowngradeRequest::DowngradeAction action, std::string_view word) {
+int RunDowngrade(Invocation& in,
+                 pb::DowngradeRequest::DowngradeAction action,
+                 std::string_view word) {
   pb::DowngradeRequest request;
   request.set_action(action);
   if (action != pb::DowngradeRequest::CANCEL) {
@@ -271,24 +278,28 @@ int RunDowngrade(Invocation& in, pb::DowngradeRequest::DowngradeAction action, s
     return Fail(kExitError, ErrorText(response.status()));
   }
   return Print(to.session.printer().Plain(
-      *response, fmt::format("Downgrade {} success, cluster version {}\n", word, response->version())));
+      *response,
+      fmt::format("Downgrade {} success, cluster version {}\n", word, response->version())));
 }
 
 }  // namespace
 
 Command EndpointCommand() {
-  Command health{.name = "health", .summary = "Checks that each endpoint commits", .run = RunHealth};
-  Command status{.name = "status",
-                 .summary = "Shows the state of each endpoint",
-                 .description =
-                     "Shows the state of each endpoint. In the simple format: endpoint, id, version, storage "
-                     "version, size, size in use, part not in use, quota, is leader, is learner, term, index, "
-                     "applied index, errors, downgrade target, downgrade enabled.",
-                 .run = RunStatus};
-  Command hashkv{.name = "hashkv",
-                 .summary = "Shows the hash of each endpoint's history",
-                 .flags = {{"rev", 0, FlagType::kInt, "0", "highest revision to hash (0: the newest)"}},
-                 .run = RunHashKv};
+  Command health{
+      .name = "health", .summary = "Checks that each endpoint commits", .run = RunHealth};
+  Command status{
+      .name = "status",
+      .summary = "Shows the state of each endpoint",
+      .description =
+          "Shows the state of each endpoint. In the simple format: endpoint, id, version, storage "
+          "version, size, size in use, part not in use, quota, is leader, is learner, term, index, "
+          "applied index, errors, downgrade target, downgrade enabled.",
+      .run = RunStatus};
+  Command hashkv{
+      .name = "hashkv",
+      .summary = "Shows the hash of each endpoint's history",
+      .flags = {{"rev", 0, FlagType::kInt, "0", "highest revision to hash (0: the newest)"}},
+      .run = RunHashKv};
   return {.name = "endpoint",
           .summary = "Endpoint related commands",
           .group = std::string(kGroup),
@@ -307,12 +318,12 @@ Command DefragCommand() {
 }
 
 Command AlarmCommand() {
-  Command disarm{.name = "disarm",
-                 .summary = "Clears all alarms",
-                 .run = [](Invocation& in) { return RunAlarm(in, true); }};
-  Command list{.name = "list",
-               .summary = "Lists all alarms",
-               .run = [](Invocation& in) { return RunAlarm(in, false); }};
+  Command disarm{.name = "disarm", .summary = "Clears all alarms", .run = [](Invocation& in) {
+                   return RunAlarm(in, true);
+                 }};
+  Command list{.name = "list", .summary = "Lists all alarms", .run = [](Invocation& in) {
+                 return RunAlarm(in, false);
+               }};
   return {.name = "alarm",
           .summary = "Alarm related commands",
           .group = std::string(kGroup),
@@ -329,10 +340,11 @@ Command MoveLeaderCommand() {
 
 Command DowngradeCommand() {
   using Request = pb::DowngradeRequest;
-  Command validate{.name = "validate",
-                   .arguments = "<TARGET_VERSION>",
-                   .summary = "Checks whether a downgrade could start",
-                   .run = [](Invocation& in) { return RunDowngrade(in, Request::VALIDATE, "validate"); }};
+  Command validate{
+      .name = "validate",
+      .arguments = "<TARGET_VERSION>",
+      .summary = "Checks whether a downgrade could start",
+      .run = [](Invocation& in) { return RunDowngrade(in, Request::VALIDATE, "validate"); }};
   Command enable{.name = "enable",
                  .arguments = "<TARGET_VERSION>",
                  .summary = "Starts a downgrade",

@@ -163,8 +163,7 @@ Found FindCommand(const Command& root, const std::vector<std::string>& args) {
       here.Add(flag);
     }
     const std::optional<size_t> first = FirstPositional(here, found.rest);
-    const Command* next =
-        first.has_value() ? Match(at, found.rest[*first]) : nullptr;
+    const Command* next = first.has_value() ? Match(at, found.rest[*first]) : nullptr;
     if (next == nullptr) {
       return found;
     }
@@ -193,7 +192,8 @@ std::string UsageText(const std::string& program, const std::vector<const Comman
     out += "\nGlobal Flags:\n" + inherited;
   }
   if (!command.subcommands.empty()) {
-    out += fmt::format("\nUse \"{} [command] --help\" for more information about a command.\n", name);
+    out +=
+        fmt::format("\nUse \"{} [command] --help\" for more information about a command.\n", name);
   }
   return out;
 }
@@ -206,7 +206,9 @@ std::string HelpText(const std::string& program, const std::vector<const Command
 
 namespace {
 
-int RunHelp(const std::string& program, const Command& root, const std::vector<std::string>& topic) {
+int RunHelp(const std::string& program,
+            const Command& root,
+            const std::vector<std::string>& topic) {
   const Found found = FindCommand(root, topic);
   if (found.path.size() == 1 && !topic.empty()) {
     std::string names;

@@ -1,5 +1,6 @@
-// The command tree: what commands exist, how an argument list finds its command, and the help made from it. Behaves as
-// spf13/cobra with prefix matching on: any unique prefix of a command's name will do.
+// The command tree: what commands exist, how an argument list finds its command, and the help made
+// from it. Behaves as spf13/cobra with prefix matching on: any unique prefix of a command's name
+// will do.
 //
 // Threads  One.
 #pragma once
@@ -37,7 +38,7 @@ struct Command {
   std::vector<FlagSpec> inherited_flags{};  // also accepted by all commands below
   std::function<int(Invocation&)> run{};    // null: only a heading for its subcommands
   std::vector<Command> subcommands{};
-  bool plain_usage_line = false;          // no "[flags]" in the usage line
+  bool plain_usage_line = false;  // no "[flags]" in the usage line
 };
 
 // One run of one command.
@@ -45,11 +46,11 @@ struct Invocation {
   std::string program;  // "mainstayctl"
   const Command* root = nullptr;
   const Command* command = nullptr;
-  std::string path;     // "mainstayctl lease grant"
+  std::string path;  // "mainstayctl lease grant"
   FlagSet flags;
   std::vector<FlagSpec> inherited;  // all flags that came from above
   std::vector<std::string> args;
-  std::optional<size_t> dash;       // how many args stood before "--"
+  std::optional<size_t> dash;  // how many args stood before "--"
 };
 
 // Where an argument list leads.
@@ -64,7 +65,9 @@ std::string UsageText(const std::string& program, const std::vector<const Comman
 std::string HelpText(const std::string& program, const std::vector<const Command*>& path);
 
 // Runs what `args` (without the program's name) ask for; returns the exit code.
-int RunCommandLine(const std::string& program, const Command& root, const std::vector<std::string>& args);
+int RunCommandLine(const std::string& program,
+                   const Command& root,
+                   const std::vector<std::string>& args);
 
 // Prints "Error: text" to stderr and returns `code`.
 int Fail(int code, std::string_view text);

@@ -89,7 +89,9 @@ std::string PowerShell(const std::string& program, const std::vector<Choice>& ch
 
 }  // namespace
 
-std::string CompletionScript(const std::string& program, const Command& root, std::string_view shell) {
+std::string CompletionScript(const std::string& program,
+                             const Command& root,
+                             std::string_view shell) {
   std::vector<Choice> choices;
   Collect(root, "", {}, choices);
   if (shell == "bash") {

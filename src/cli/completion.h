@@ -9,6 +9,8 @@
 namespace mainstay::cli {
 
 // `shell` is bash, zsh, fish or powershell; empty for any other.
-std::string CompletionScript(const std::string& program, const Command& root, std::string_view shell);
+std::string CompletionScript(const std::string& program,
+                             const Command& root,
+                             std::string_view shell);
 
 }  // namespace mainstay::cli

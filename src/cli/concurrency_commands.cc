@@ -18,7 +18,8 @@ namespace {
 constexpr std::string_view kGroup = "Concurrency commands";
 constexpr int64_t kElectionTtl = 60;
 
-// Runs `on_signal` once at SIGINT or SIGTERM. Must be made before any thread starts, since they inherit the mask.
+// Runs `on_signal` once at SIGINT or SIGTERM. Must be made before any thread starts, since they
+// inherit the mask.
 class SignalWait {
  public:
   SignalWait() {
@@ -47,7 +48,10 @@ class SignalWait {
 };
 
 // Runs a command with the lock's variables; its exit code.
-int RunHolding(const std::vector<std::string>& command, const Ownership& lock, const sigset_t& mask, int& code) {
+int RunHolding(const std::vector<std::string>& command,
+               const Ownership& lock,
+               const sigset_t& mask,
+               int& code) {
   std::vector<std::string> variables{"ETCD_LOCK_KEY=" + lock.key(),
                                      fmt::format("ETCD_LOCK_REV={}", lock.revision())};
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -115,7 +119,8 @@ int RunLock(Invocation& in) {
         RunHolding({in.args.begin() + 1, in.args.end()}, lock, signals.before(), child_code);
     const absl::Status released = lock.Release();
     if (error != 0) {
-      return Fail(kExitError, fmt::format("exec: \"{}\": executable file not found in $PATH", in.args[1]));
+      return Fail(kExitError,
+                  fmt::format("exec: \"{}\": executable file not found in $PATH", in.args[1]));
     }
     if (child_code != 0) {
       return Fail(child_code, fmt::format("exit status {}", child_code));
@@ -146,7 +151,8 @@ int Campaign(Invocation& in) {
   if (const absl::Status status = leadership.Acquire(in.args[0], in.args[1]); !status.ok()) {
     return Fail(kExitError, ErrorText(status));
   }
-  if (const int code = ShowKey(*to.client, to.session.printer(), leadership.key()); code != kExitOk) {
+  if (const int code = ShowKey(*to.client, to.session.printer(), leadership.key());
+      code != kExitOk) {
     return code;
   }
   if (leadership.WaitUntilLost()) {
@@ -219,8 +225,9 @@ Command LockCommand() {
   return {.name = "lock",
           .arguments = "<lockname> [exec-command arg1 arg2 ...]",
           .summary = "Holds a named lock",
-          .description = "Holds a named lock until stopped, or while the command runs. The command sees "
-                         "ETCD_LOCK_KEY and ETCD_LOCK_REV; its exit code becomes ours.",
+          .description =
+              "Holds a named lock until stopped, or while the command runs. The command sees "
+              "ETCD_LOCK_KEY and ETCD_LOCK_REV; its exit code becomes ours.",
           .group = std::string(kGroup),
           .flags = {{"ttl", 0, FlagType::kInt, "10", "seconds until a dead holder loses the lock"}},
           .run = RunLock};

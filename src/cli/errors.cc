@@ -72,10 +72,10 @@ constexpr auto kKnownTexts = std::to_array<std::string_view>({
 });
 
 constexpr std::string_view kCodeNames[] = {
-    "OK",           "Canceled",          "Unknown",            "InvalidArgument",    "DeadlineExceeded",
-    "NotFound",     "AlreadyExists",     "PermissionDenied",   "ResourceExhausted",  "FailedPrecondition",
-    "Aborted",      "OutOfRange",        "Unimplemented",      "Internal",           "Unavailable",
-    "DataLoss",     "Unauthenticated"};
+    "OK",       "Canceled",       "Unknown",          "InvalidArgument",   "DeadlineExceeded",
+    "NotFound", "AlreadyExists",  "PermissionDenied", "ResourceExhausted", "FailedPrecondition",
+    "Aborted",  "OutOfRange",     "Unimplemented",    "Internal",          "Unavailable",
+    "DataLoss", "Unauthenticated"};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// Flags as spf13/pflag parses them: "--x=v", "--x v", "-w json", "-wjson", "--bool", "--" ends them, and they
-// may stand between positional arguments. Error texts are pflag's, since scripts and eyes know them.
+// Flags as spf13/pflag parses them: "--x=v", "--x v", "-w json", "-wjson", "--bool", "--" ends
+// them, and they may stand between positional arguments. Error texts are pflag's, since scripts and
+// eyes know them.
 //
 // Threads  One.
 #pragma once
@@ -32,8 +33,10 @@ class FlagSet {
   void Add(const FlagSpec& spec);
   bool Has(std::string_view name) const { return values_.contains(name); }
 
-  // Parses all of `args`. On success `positional` holds what is no flag, and `dash` how many of those stood before
-  // "--" (nullopt: no "--"). Returns pflag's error text otherwise; "help" on -h/--help is reported as help_wanted.
+  // Parses all of `args`. On success `positional` holds what is no flag, and `dash` how many of
+  // those stood before
+  // "--" (nullopt: no "--"). Returns pflag's error text otherwise; "help" on -h/--help is reported
+  // as help_wanted.
   std::optional<std::string> Parse(const std::vector<std::string>& args,
                                    std::vector<std::string>& positional,
                                    std::optional<size_t>& dash);

@@ -17,11 +17,12 @@ bool IsPrintable(char32_t c) {
   struct Span {
     char32_t first, last;
   };
-  // What strconv.IsPrint refuses: controls, blanks other than ' ', format marks, private use, non-characters.
+  // What strconv.IsPrint refuses: controls, blanks other than ' ', format marks, private use,
+  // non-characters.
   static constexpr Span kNot[] = {
-      {0x80, 0xa0},     {0xad, 0xad},     {0x61c, 0x61c},     {0x1680, 0x1680},   {0x180e, 0x180e},
-      {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f},   {0x3000, 0x3000},   {0xd800, 0xf8ff},
-      {0xfeff, 0xfeff}, {0xfff0, 0xfffb}, {0xfffe, 0xffff},   {0xe0000, 0x10ffff}};
+      {0x80, 0xa0},     {0xad, 0xad},     {0x61c, 0x61c},   {0x1680, 0x1680},   {0x180e, 0x180e},
+      {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f}, {0x3000, 0x3000},   {0xd800, 0xf8ff},
+      {0xfeff, 0xfeff}, {0xfff0, 0xfffb}, {0xfffe, 0xffff}, {0xe0000, 0x10ffff}};
   for (const Span& span : kNot) {
     if (c >= span.first && c <= span.last) {
       return false;
@@ -160,8 +161,7 @@ std::string GoQuote(std::string_view s) {
     const Rune rune = DecodeRune(s);
     static constexpr std::string_view kNames = "abfnrtv\\\"";
     static constexpr std::string_view kValues = "\a\b\f\n\r\t\v\\\"";
-    const size_t named =
-        rune.size == 1 ? kValues.find(s[0]) : std::string_view::npos;
+    const size_t named = rune.size == 1 ? kValues.find(s[0]) : std::string_view::npos;
     if (!rune.valid) {
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(s[0]));
     } else if (named != std::string_view::npos) {
@@ -294,7 +294,8 @@ Parsed<int64_t> GoParseInt(std::string_view text, int base) {
   if (!magnitude.ok() && !out_of_range) {
     return {0, NumberError(kName, text, "invalid syntax")};
   }
-  const uint64_t max = static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) + (negative ? 1 : 0);
+  const uint64_t max =
+      static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) + (negative ? 1 : 0);
   if (out_of_range || magnitude.value > max) {
     return {0, NumberError(kName, text, "value out of range")};
   }
@@ -349,8 +350,14 @@ Parsed<std::chrono::nanoseconds> GoParseDuration(std::string_view text) {
       std::string_view name;
       long double ns;
     };
-    static constexpr std::array<Unit, 8> kUnits{{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3},
-                                                 {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
+    static constexpr std::array<Unit, 8> kUnits{{{"ns", 1},
+                                                 {"us", 1e3},
+                                                 {"µs", 1e3},
+                                                 {"μs", 1e3},
+                                                 {"ms", 1e6},
+                                                 {"s", 1e9},
+                                                 {"m", 60e9},
+                                                 {"h", 3600e9}}};
     long double scale = 0;
     for (const Unit& known : kUnits) {
       scale = known.name == unit ? known.ns : scale;

@@ -1,5 +1,5 @@
-// Text as Go's standard library reads and writes it, since the tools we stand in for are Go programs: quoted
-// strings, numbers and their error texts, durations, JSON strings, sizes.
+// Text as Go's standard library reads and writes it, since the tools we stand in for are Go
+// programs: quoted strings, numbers and their error texts, durations, JSON strings, sizes.
 //
 // Threads  Any; all functions are pure.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace mainstay::cli {
 
-// Length in bytes of the UTF-8 sequence at the start of `s`, and its code point; length 1 and U+FFFD with
-// valid = false where the bytes are no UTF-8. REQUIRES: s is not empty.
+// Length in bytes of the UTF-8 sequence at the start of `s`, and its code point; length 1 and
+// U+FFFD with valid = false where the bytes are no UTF-8. REQUIRES: s is not empty.
 struct Rune {
   char32_t code;
   size_t size;

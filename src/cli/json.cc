@@ -108,7 +108,8 @@ class Writer {
     if (text.empty()) {
       return "";
     }
-    return field.type() == FieldDescriptor::TYPE_BYTES ? "\"" + Base64(text) + "\"" : JsonString(text);
+    return field.type() == FieldDescriptor::TYPE_BYTES ? "\"" + Base64(text) + "\""
+                                                       : JsonString(text);
   }
 
   template <class T>

@@ -93,7 +93,8 @@ int RunCompaction(Invocation& in) {
   return kExitOk;
 }
 
-// --- txn -------------------------------------------------------------------------------------------------
+// --- txn
+// -------------------------------------------------------------------------------------------------
 
 // The next line, blanks around it cut; empty ends a section. Every line must end with a newline.
 int ReadLine(std::string& line) {
@@ -214,9 +215,10 @@ Command PutCommand() {
   return {.name = "put",
           .arguments = "[options] <key> <value> (<value> can also be given from stdin)",
           .summary = "Writes a key",
-          .description = "Writes a key.\n\nA value that starts with '-' would be taken for a flag; put \"--\" "
-                         "before it:\n\n  put <key> -- <value>\n\nWithout a value (and without "
-                         "--ignore-value) standard input is read to its end:\n\n  cat file | put <key>",
+          .description =
+              "Writes a key.\n\nA value that starts with '-' would be taken for a flag; put \"--\" "
+              "before it:\n\n  put <key> -- <value>\n\nWithout a value (and without "
+              "--ignore-value) standard input is read to its end:\n\n  cat file | put <key>",
           .group = std::string(kGroup),
           .flags = PutFlags(),
           .run = RunPut};
@@ -232,18 +234,23 @@ Command DeleteCommand() {
 }
 
 Command TxnCommand() {
-  return {.name = "txn",
-          .arguments = "[options]",
-          .summary = "Runs several requests as one transaction",
-          .description =
-              "Reads a transaction from standard input and runs it at once. It has three parts, each ended by "
-              "an empty line: comparisons, requests for when all of them hold, requests for when one does "
-              "not.\n\n  mod(\"key1\") > \"0\"\n\n  put key1 \"changed\"\n\n  put key1 \"created\"\n  get key2"
-              "\n\nA comparison is target(\"key\") OP \"value\" with target version, create, mod, value or lease "
-              "(in hexadecimal) and OP =, !=, < or >.",
-          .group = std::string(kGroup),
-          .flags = {{"interactive", 'i', FlagType::kBool, "false", "print what is to be typed next"}},
-          .run = RunTxn};
+  return {
+      .name = "txn",
+      .arguments = "[options]",
+      .summary = "Runs several requests as one transaction",
+      .description =
+          "Reads a transaction from standard input and runs it at once. It has three parts, each "
+          "ended by "
+          "an empty line: comparisons, requests for when all of them hold, requests for when one "
+          "does "
+          "not.\n\n  mod(\"key1\") > \"0\"\n\n  put key1 \"changed\"\n\n  put key1 \"created\"\n  "
+          "get key2"
+          "\n\nA comparison is target(\"key\") OP \"value\" with target version, create, mod, "
+          "value or lease "
+          "(in hexadecimal) and OP =, !=, < or >.",
+      .group = std::string(kGroup),
+      .flags = {{"interactive", 'i', FlagType::kBool, "false", "print what is to be typed next"}},
+      .run = RunTxn};
 }
 
 Command CompactionCommand() {

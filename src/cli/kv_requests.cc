@@ -68,7 +68,8 @@ int SetSort(const FlagSet& flags, pb::RangeRequest& request) {
   } else if (!target.empty() && target != "KEY") {
     return Fail(kExitBadFeature, fmt::format("bad sort target {}", flags.String("sort-by")));
   }
-  // Ascending by key is the server's own order; Go's client does not ask for it, which keeps the cheap path.
+  // Ascending by key is the server's own order; Go's client does not ask for it, which keeps the
+  // cheap path.
   if (request.sort_target() == pb::RangeRequest::KEY &&
       request.sort_order() == pb::RangeRequest::ASCEND) {
     request.set_sort_order(pb::RangeRequest::NONE);
@@ -77,16 +78,18 @@ int SetSort(const FlagSet& flags, pb::RangeRequest& request) {
 }
 
 int SetRevisionFilters(const FlagSet& flags, pb::RangeRequest& request) {
-  const auto positive = [&](std::string_view name) { return std::max<int64_t>(flags.Int(name), 0); };
+  const auto positive = [&](std::string_view name) {
+    return std::max<int64_t>(flags.Int(name), 0);
+  };
   request.set_min_create_revision(positive("min-create-rev"));
   request.set_max_create_revision(positive("max-create-rev"));
   request.set_min_mod_revision(positive("min-mod-rev"));
   request.set_max_mod_revision(positive("max-mod-rev"));
   if (request.max_create_revision() > 0 &&
       request.min_create_revision() > request.max_create_revision()) {
-    return Fail(kExitBadFeature, fmt::format("getMinCreateRev(={}) > getMaxCreateRev(={})",
-                                             request.min_create_revision(),
-                                             request.max_create_revision()));
+    return Fail(kExitBadFeature,
+                fmt::format("getMinCreateRev(={}) > getMaxCreateRev(={})",
+                            request.min_create_revision(), request.max_create_revision()));
   }
   if (request.max_mod_revision() > 0 && request.min_mod_revision() > request.max_mod_revision()) {
     return Fail(kExitBadFeature,
@@ -231,10 +234,11 @@ int MakeDelete(const FlagSet& flags,
       return Fail(kExitBadArguments, kTooManyForRange);
     }
     if (!flags.Bool("range")) {
-      Err(fmt::format("Warning: Keys between {} and {} will be deleted. Please interrupt the command "
-                      "within next 2 seconds to cancel. You can provide `--range` flag to avoid the "
-                      "delay.\n",
-                      GoQuote(args[0]), GoQuote(args[1])));
+      Err(fmt::format(
+          "Warning: Keys between {} and {} will be deleted. Please interrupt the command "
+          "within next 2 seconds to cancel. You can provide `--range` flag to avoid the "
+          "delay.\n",
+          GoQuote(args[0]), GoQuote(args[1])));
       std::this_thread::sleep_for(std::chrono::seconds(2));  // the promised pause
     }
   }

@@ -1,4 +1,5 @@
-// get, put and del: arguments and flags to requests. `txn` reads the same words, so they stand apart from the commands.
+// get, put and del: arguments and flags to requests. `txn` reads the same words, so they stand
+// apart from the commands.
 //
 // Errors  An exit code after printing; 0 = the request is complete.
 // Threads One.
@@ -15,7 +16,9 @@ const std::vector<FlagSpec>& GetFlags();
 const std::vector<FlagSpec>& PutFlags();
 const std::vector<FlagSpec>& DeleteFlags();
 
-int MakeGet(const FlagSet& flags, const std::vector<std::string>& args, etcdserverpb::RangeRequest& request);
+int MakeGet(const FlagSet& flags,
+            const std::vector<std::string>& args,
+            etcdserverpb::RangeRequest& request);
 // A value that is not among `args` is read from standard input if `use_stdin`.
 int MakePut(const FlagSet& flags,
             const std::vector<std::string>& args,

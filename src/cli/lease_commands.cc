@@ -10,9 +10,10 @@ namespace {
 int ParseLease(const std::string& text, int64_t& id) {
   const Parsed<int64_t> parsed = GoParseInt(text, 16);
   id = parsed.value;
-  return parsed.ok() ? kExitOk
-                     : Fail(kExitBadArguments, fmt::format("bad lease ID arg ({}), expecting ID in Hex",
-                                                           parsed.error));
+  return parsed.ok()
+             ? kExitOk
+             : Fail(kExitBadArguments,
+                    fmt::format("bad lease ID arg ({}), expecting ID in Hex", parsed.error));
 }
 
 int RunGrant(Invocation& in) {
@@ -28,9 +29,9 @@ int RunGrant(Invocation& in) {
     return code;
   }
   const auto response = to.client->LeaseGrant(ttl.value, 0, to.session.Timed());
-  return response.ok()
-             ? Print(to.session.printer().LeaseGrant(*response))
-             : Fail(kExitError, fmt::format("failed to grant lease ({})", ErrorText(response.status())));
+  return response.ok() ? Print(to.session.printer().LeaseGrant(*response))
+                       : Fail(kExitError, fmt::format("failed to grant lease ({})",
+                                                      ErrorText(response.status())));
 }
 
 int RunRevoke(Invocation& in) {
@@ -46,9 +47,9 @@ int RunRevoke(Invocation& in) {
     return code;
   }
   const auto response = to.client->LeaseRevoke(id, to.session.Timed());
-  return response.ok()
-             ? Print(to.session.printer().LeaseRevoke(id, *response))
-             : Fail(kExitError, fmt::format("failed to revoke lease ({})", ErrorText(response.status())));
+  return response.ok() ? Print(to.session.printer().LeaseRevoke(id, *response))
+                       : Fail(kExitError, fmt::format("failed to revoke lease ({})",
+                                                      ErrorText(response.status())));
 }
 
 int RunTimeToLive(Invocation& in) {
@@ -112,7 +113,8 @@ int RunKeepAlive(Invocation& in) {
 }  // namespace
 
 Command LeaseCommand() {
-  Command grant{.name = "grant", .arguments = "<ttl>", .summary = "Creates a lease", .run = RunGrant};
+  Command grant{
+      .name = "grant", .arguments = "<ttl>", .summary = "Creates a lease", .run = RunGrant};
   Command revoke{.name = "revoke",
                  .arguments = "<leaseID>",
                  .summary = "Ends a lease and deletes its keys",

@@ -42,7 +42,8 @@ std::string StartVariables(const std::string& name,
   for (const pb::Member& member : response.members()) {
     const bool is_new = member.id() == response.member().id();
     for (const std::string& url : member.peerurls()) {
-      cluster += fmt::format("{}{}={}", cluster.empty() ? "" : ",", is_new ? name : member.name(), url);
+      cluster +=
+          fmt::format("{}{}={}", cluster.empty() ? "" : ",", is_new ? name : member.name(), url);
     }
   }
   return fmt::format(
@@ -96,13 +97,17 @@ int ParseMember(const Invocation& in, uint64_t& id) {
   }
   const Parsed<uint64_t> parsed = GoParseUint(in.args[0], 16);
   id = parsed.value;
-  return parsed.ok() ? kExitOk
-                     : Fail(kExitBadArguments, fmt::format("bad member ID arg ({}), expecting ID in Hex",
-                                                           parsed.error));
+  return parsed.ok()
+             ? kExitOk
+             : Fail(kExitBadArguments,
+                    fmt::format("bad member ID arg ({}), expecting ID in Hex", parsed.error));
 }
 
 template <class Response>
-int Answer(const Session& session, uint64_t id, std::string_view done, const absl::StatusOr<Response>& response) {
+int Answer(const Session& session,
+           uint64_t id,
+           std::string_view done,
+           const absl::StatusOr<Response>& response) {
   if (!response.ok()) {
     return Fail(kExitError, ErrorText(response.status()));
   }
@@ -155,7 +160,8 @@ int RunPromote(Invocation& in) {
 }  // namespace
 
 Command MemberCommand() {
-  const FlagSpec urls{"peer-urls", 0, FlagType::kString, "", "the member's peer URLs, separated by commas"};
+  const FlagSpec urls{"peer-urls", 0, FlagType::kString, "",
+                      "the member's peer URLs, separated by commas"};
   Command add{.name = "add",
               .arguments = "<memberName> [options]",
               .summary = "Adds a member to the cluster",
@@ -172,8 +178,9 @@ Command MemberCommand() {
                  .run = RunUpdate};
   Command list{.name = "list",
                .summary = "Lists the members",
-               .description = "Lists the members. In the simple format: id, status, name, peer URLs, client "
-                              "URLs, is learner.",
+               .description =
+                   "Lists the members. In the simple format: id, status, name, peer URLs, client "
+                   "URLs, is learner.",
                .flags = {{"consistency", 0, FlagType::kString, "l",
                           "l: linearizable, s: serializable (may be stale)"}},
                .run = RunList};

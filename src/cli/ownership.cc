@@ -101,9 +101,4 @@ void Ownership::Interrupt() {
   interrupted_ = true;
 }
 
-void Ownership::EndSession() {
-  keeper_.reset();
-  static_cast<void>(client_.LeaseRevoke(lease_));
-}
-
 }  // namespace mainstay::cli

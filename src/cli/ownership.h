@@ -1,5 +1,6 @@
-// Ownership: the turn-taking behind lock and elect. A key under the name, bound to a lease; whoever has the oldest key
-// owns the name. Same keys as etcd's own recipes, so both kinds of client exclude each other.
+// Ownership: the turn-taking behind lock and elect. A key under the name, bound to a lease; whoever
+// has the oldest key owns the name. Same keys as etcd's own recipes, so both kinds of client
+// exclude each other.
 //
 // Threads  Acquire(), Release() and WaitUntilLost() from one; Interrupt() from any.
 #pragma once
@@ -22,13 +23,12 @@ class Ownership {
   absl::Status StartSession(int64_t ttl_s);
   // Waits for our turn. Cancelled after Interrupt().
   absl::Status Acquire(const std::string& name, const std::string& value);
-  // Deletes our key (a lock) or keeps it out of the way for the next (an election): both are a deletion.
+  // Deletes our key, so that the next in line has its turn. The lease is left to run out, as
+  // etcdctl leaves it.
   absl::Status Release();
   // Returns when the lease is lost or Interrupt() was called; true if lost.
   bool WaitUntilLost();
   void Interrupt();
-  // Revokes the lease, which also deletes the key.
-  void EndSession();
 
   const std::string& key() const { return key_; }
   int64_t revision() const { return header_revision_; }

@@ -204,7 +204,8 @@ std::string Printer::PutFields(const pb::PutResponse& response) const {
 }
 
 std::string Printer::DeleteFields(const pb::DeleteRangeResponse& response) const {
-  std::string out = Header(response.header()) + fmt::format("\"Deleted\" : {}\n", response.deleted());
+  std::string out =
+      Header(response.header()) + fmt::format("\"Deleted\" : {}\n", response.deleted());
   for (const mvccpb::KeyValue& kv : response.prev_kvs()) {
     out += KeyValueFields("Prev", kv);
   }
@@ -328,9 +329,10 @@ Printed Printer::Tabular(const std::vector<std::string>& head,
 Printed Printer::MemberList(const pb::MemberListResponse& response) const {
   std::vector<std::vector<std::string>> rows;
   for (const pb::Member& member : response.members()) {
-    rows.push_back({fmt::format("{:x}", member.id()), member.name().empty() ? "unstarted" : "started",
-                    member.name(), JoinAll(member.peerurls(), ","),
-                    JoinAll(member.clienturls(), ","), member.islearner() ? "true" : "false"});
+    rows.push_back({fmt::format("{:x}", member.id()),
+                    member.name().empty() ? "unstarted" : "started", member.name(),
+                    JoinAll(member.peerurls(), ","), JoinAll(member.clienturls(), ","),
+                    member.islearner() ? "true" : "false"});
   }
   if (format_ == Format::kTable) {
     return Tabular({"ID", "Status", "Name", "Peer Addrs", "Client Addrs", "Is Learner"}, rows);
@@ -363,7 +365,8 @@ Printed Printer::Alarm(const pb::AlarmResponse& response) const {
     for (const pb::AlarmMember& alarm : response.alarms()) {
       // Protobuf's text form, empty fields left out.
       out += alarm.memberid() != 0 ? fmt::format("memberID:{} ", alarm.memberid()) : "";
-      out += alarm.alarm() != pb::NONE ? fmt::format("alarm:{}", pb::AlarmType_Name(alarm.alarm())) : "";
+      out += alarm.alarm() != pb::NONE ? fmt::format("alarm:{}", pb::AlarmType_Name(alarm.alarm()))
+                                       : "";
       out += "\n";
     }
     return out;

@@ -24,7 +24,7 @@ std::optional<Format> ParseFormat(std::string_view name);
 
 struct Printed {
   std::string out{};
-  std::string err{};   // printed as it is
+  std::string err{};  // printed as it is
   int code = 0;
   std::string error{};  // with a code: what follows "Error: "
 };
@@ -80,7 +80,9 @@ class Printer {
  private:
   using Text = std::function<std::string()>;
   // `fields` null: there is no such form.
-  Printed Render(const google::protobuf::Message& message, const Text& simple, const Text& fields) const;
+  Printed Render(const google::protobuf::Message& message,
+                 const Text& simple,
+                 const Text& fields) const;
   Printed Unsupported() const;
   std::string Header(const pb::ResponseHeader& header) const;
   std::string KeyValueFields(std::string_view prefix, const mvccpb::KeyValue& kv) const;

@@ -19,7 +19,8 @@ std::string Lines(const Table& rows) {
 }
 
 template <class T>
-std::string JsonList(const std::vector<T>& items, const std::function<std::string(const T&)>& item) {
+std::string JsonList(const std::vector<T>& items,
+                     const std::function<std::string(const T&)>& item) {
   if (items.empty()) {
     return "null\n";
   }
@@ -66,15 +67,16 @@ Printed Printer::Health(const std::vector<EndpointHealth>& endpoints) const {
       return Unsupported();
     case Format::kJson:
       printed.out = JsonList<EndpointHealth>(endpoints, [](const EndpointHealth& e) {
-        return fmt::format("{{\"endpoint\":{},\"health\":{},\"took\":{}{}}}", JsonString(e.endpoint),
-                           e.healthy, JsonString(e.took),
+        return fmt::format("{{\"endpoint\":{},\"health\":{},\"took\":{}{}}}",
+                           JsonString(e.endpoint), e.healthy, JsonString(e.took),
                            e.error.empty() ? "" : ",\"error\":" + JsonString(e.error));
       });
       return printed;
     case Format::kFields:
       for (const EndpointHealth& e : endpoints) {
-        printed.out += fmt::format("\"Endpoint\" : {}\n\"Health\" : {}\n\"Took\" : {}\n\"Error\" : {}\n\n",
-                                   GoQuote(e.endpoint), e.healthy, e.took, e.error);
+        printed.out +=
+            fmt::format("\"Endpoint\" : {}\n\"Health\" : {}\n\"Took\" : {}\n\"Error\" : {}\n\n",
+                        GoQuote(e.endpoint), e.healthy, e.took, e.error);
       }
       return printed;
     case Format::kSimple:
@@ -123,11 +125,11 @@ Printed Printer::Statuses(const std::vector<EndpointStatus>& endpoints) const {
   }
   switch (format_) {
     case Format::kTable:
-      return Tabular({"endpoint", "ID", "version", "storage version", "db size", "in use",
-                      "percentage not in use", "quota", "is leader", "is learner", "raft term",
-                      "raft index", "raft applied index", "errors", "downgrade target version",
-                      "downgrade enabled"},
-                     rows);
+      return Tabular(
+          {"endpoint", "ID", "version", "storage version", "db size", "in use",
+           "percentage not in use", "quota", "is leader", "is learner", "raft term", "raft index",
+           "raft applied index", "errors", "downgrade target version", "downgrade enabled"},
+          rows);
     case Format::kProtobuf:
       return Unsupported();
     case Format::kJson:
@@ -152,7 +154,8 @@ Printed Printer::Hashes(const std::vector<EndpointHash>& endpoints) const {
   Printed printed;
   Table rows;
   for (const EndpointHash& e : endpoints) {
-    rows.push_back({e.endpoint, std::to_string(e.hash.hash()), std::to_string(e.hash.hash_revision())});
+    rows.push_back(
+        {e.endpoint, std::to_string(e.hash.hash()), std::to_string(e.hash.hash_revision())});
   }
   switch (format_) {
     case Format::kTable:
@@ -161,7 +164,8 @@ Printed Printer::Hashes(const std::vector<EndpointHash>& endpoints) const {
       return Unsupported();
     case Format::kJson:
       printed.out = JsonList<EndpointHash>(endpoints, [](const EndpointHash& e) {
-        return fmt::format("{{\"Endpoint\":{},\"HashKV\":{}}}", JsonString(e.endpoint), ToJson(e.hash));
+        return fmt::format("{{\"Endpoint\":{},\"HashKV\":{}}}", JsonString(e.endpoint),
+                           ToJson(e.hash));
       });
       return printed;
     case Format::kFields:

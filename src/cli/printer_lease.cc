@@ -1,5 +1,5 @@
-// The lease answers. The Go client has structs of its own for them that embed the header, which shows in their JSON
-// (flat) and protobuf (the header only) forms.
+// The lease answers. The Go client has structs of its own for them that embed the header, which
+// shows in their JSON (flat) and protobuf (the header only) forms.
 #include <fmt/format.h>
 
 #include "cli/go_text.h"
@@ -30,7 +30,8 @@ Printed Printer::LeaseGrant(const pb::LeaseGrantResponse& response) const {
                                 JsonString(response.error())));
   }
   const auto simple = [&] {
-    return fmt::format("lease {:016x} granted with TTL({}s)\n", Bits(response.id()), response.ttl());
+    return fmt::format("lease {:016x} granted with TTL({}s)\n", Bits(response.id()),
+                       response.ttl());
   };
   const auto fields = [&] {
     return Header(response.header()) +

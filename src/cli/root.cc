@@ -63,26 +63,29 @@ Command OptionsCommand() {
 }
 
 Command CompletionCommand() {
-  return {.name = "completion",
-          .arguments = "[bash|zsh|fish|powershell]",
-          .summary = "Prints a completion script for a shell",
-          .description = "Prints a completion script for a shell. To load it in bash:\n\n  source <(mainstayctl "
-                         "completion bash)",
-          .group = std::string(kGroup),
-          .run = RunCompletion,
-          .plain_usage_line = true};
+  return {
+      .name = "completion",
+      .arguments = "[bash|zsh|fish|powershell]",
+      .summary = "Prints a completion script for a shell",
+      .description =
+          "Prints a completion script for a shell. To load it in bash:\n\n  source <(mainstayctl "
+          "completion bash)",
+      .group = std::string(kGroup),
+      .run = RunCompletion,
+      .plain_usage_line = true};
 }
 
 Command ControlRoot() {
-  return {.name = "mainstayctl",
-          .summary = "Command line client of Mainstay and etcd",
-          .inherited_flags = GlobalFlags(),
-          .subcommands = {GetCommand(),        PutCommand(),       DeleteCommand(),  TxnCommand(),
-                          CompactionCommand(), AlarmCommand(),     DefragCommand(),  EndpointCommand(),
-                          MoveLeaderCommand(), WatchCommand(),     VersionCommand(), LeaseCommand(),
-                          MemberCommand(),     SnapshotCommand(),  LockCommand(),    ElectCommand(),
-                          AuthCommand(),       UserCommand(),      RoleCommand(),    CheckCommand(),
-                          CompletionCommand(), DowngradeCommand(), OptionsCommand(), HelpCommand()}};
+  return {
+      .name = "mainstayctl",
+      .summary = "Command line client of Mainstay and etcd",
+      .inherited_flags = GlobalFlags(),
+      .subcommands = {GetCommand(),        PutCommand(),       DeleteCommand(),  TxnCommand(),
+                      CompactionCommand(), AlarmCommand(),     DefragCommand(),  EndpointCommand(),
+                      MoveLeaderCommand(), WatchCommand(),     VersionCommand(), LeaseCommand(),
+                      MemberCommand(),     SnapshotCommand(),  LockCommand(),    ElectCommand(),
+                      AuthCommand(),       UserCommand(),      RoleCommand(),    CheckCommand(),
+                      CompletionCommand(), DowngradeCommand(), OptionsCommand(), HelpCommand()}};
 }
 
 }  // namespace mainstay::cli

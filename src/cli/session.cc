@@ -31,11 +31,17 @@ std::string EnvironmentName(std::string_view flag) {
 }
 
 // `field` is a further "name":value, or empty.
-void LogLine(std::string_view level, std::string_view caller, std::string_view message, std::string_view field) {
+void LogLine(std::string_view level,
+             std::string_view caller,
+             std::string_view message,
+             std::string_view field) {
   const auto now = std::chrono::system_clock::now();
   const auto micros =
-      std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count() % 1000000;
-  Err(fmt::format("{{\"level\":\"{}\",\"ts\":\"{:%Y-%m-%dT%H:%M:%S}.{:06}Z\",\"caller\":\"{}\",\"msg\":{}{}{}}}\n",
+      std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count() %
+      1000000;
+  Err(
+      fmt::format("{{\"level\":\"{}\",\"ts\":\"{:%Y-%m-%dT%H:%M:%S}.{:06}Z\",\"caller\":\"{}\","
+                  "\"msg\":{}{}{}}}\n",
                   level, fmt::gmtime(std::chrono::system_clock::to_time_t(now)), micros, caller,
                   JsonString(message), field.empty() ? "" : ",", field));
 }
@@ -44,7 +50,8 @@ std::string VariableField(std::string_view variable) {
   return "\"environment-variable\":" + JsonString(variable);
 }
 
-// Why a connection fails (a certificate, mostly) is worth a line; the same line at each attempt is not.
+// Why a connection fails (a certificate, mostly) is worth a line; the same line at each attempt is
+// not.
 void LogOnce(gpr_log_func_args* args) {
   static Mutex& mu = *new Mutex;
   static auto& seen = *new std::set<std::string>;
@@ -94,8 +101,10 @@ const std::vector<FlagSpec>& GlobalFlags() {
       {"cert", 0, kString, "", "TLS certificate file to present", true},
       {"key", 0, kString, "", "key file of that certificate", true},
       {"cacert", 0, kString, "", "CA bundle that the server's certificate must come from", true},
-      {"auth-jwt-token", 0, kString, "", "ready JWT to present; excludes --user and --password", true},
-      {"user", 0, kString, "", "name[:password] to log in with; a missing password is asked for", true},
+      {"auth-jwt-token", 0, kString, "", "ready JWT to present; excludes --user and --password",
+       true},
+      {"user", 0, kString, "", "name[:password] to log in with; a missing password is asked for",
+       true},
       {"password", 0, kString, "", "password to log in with; --user is then the name alone", true},
       {"discovery-srv", 'd', kString, "", "domain whose SRV records name the endpoints", true},
       {"discovery-srv-name", 0, kString, "", "suffix of the SRV service name", true},
@@ -136,8 +145,7 @@ int ApplyEnvironment(Invocation& invocation, const std::vector<std::string_view>
       return kExitError;
     }
     if (text.starts_with(kPrefix) && name != "ETCDCTL_TABLE_STYLE") {
-      LogLine("warn", "flags/flag.go:94", "unrecognized environment variable",
-              VariableField(text));
+      LogLine("warn", "flags/flag.go:94", "unrecognized environment variable", VariableField(text));
     }
   }
   return kExitOk;
@@ -145,19 +153,21 @@ int ApplyEnvironment(Invocation& invocation, const std::vector<std::string_view>
 
 int Session::ReadTls(const FlagSet& flags) {
   client::TlsOptions& tls = options_.tls;
-  for (const auto& [name, into] : {std::pair("cert", &tls.cert_file), std::pair("key", &tls.key_file),
-                                   std::pair("cacert", &tls.ca_file)}) {
+  for (const auto& [name, into] :
+       {std::pair("cert", &tls.cert_file), std::pair("key", &tls.key_file),
+        std::pair("cacert", &tls.ca_file)}) {
     *into = flags.String(name);
     if (into->empty() && flags.Changed(name)) {
       return Fail(kExitBadArguments, fmt::format("empty string is passed to --{} option", name));
     }
   }
-  const bool by_domain = !flags.Bool("insecure-discovery") && !flags.String("discovery-srv").empty();
+  const bool by_domain =
+      !flags.Bool("insecure-discovery") && !flags.String("discovery-srv").empty();
   if (by_domain) {
     tls.server_name = flags.String("discovery-srv");
   }
-  tls.enabled = !tls.cert_file.empty() || !tls.key_file.empty() || !tls.ca_file.empty() || by_domain ||
-                !flags.Bool("insecure-transport");
+  tls.enabled = !tls.cert_file.empty() || !tls.key_file.empty() || !tls.ca_file.empty() ||
+                by_domain || !flags.Bool("insecure-transport");
   tls.skip_verify = flags.Bool("insecure-skip-tls-verify");
   if (tls.cert_file.empty() != tls.key_file.empty()) {
     return Fail(kExitBadArguments,

@@ -21,8 +21,8 @@ namespace mainstay::cli {
 // The flags every command takes.
 const std::vector<FlagSpec>& GlobalFlags();
 
-// An error as Go's client prints it: known server texts as they are, deadlines as "context deadline exceeded", all else
-// as "rpc error: code = … desc = …".
+// An error as Go's client prints it: known server texts as they are, deadlines as "context deadline
+// exceeded", all else as "rpc error: code = … desc = …".
 std::string ErrorText(const absl::Status& status);
 
 // Prints an answer; returns its exit code.
@@ -55,8 +55,8 @@ class Session {
   std::optional<Printer> printer_;
 };
 
-// Sets flags from ETCDCTL_* and warns of unknown ones, as JSON lines on stderr. `extra_names` are variables (without
-// prefix) that the command reads itself.
+// Sets flags from ETCDCTL_* and warns of unknown ones, as JSON lines on stderr. `extra_names` are
+// variables (without prefix) that the command reads itself.
 int ApplyEnvironment(Invocation& invocation, const std::vector<std::string_view>& extra_names);
 
 // Opens a session and a client in one go.
@@ -69,7 +69,8 @@ struct Connected {
   }
 };
 
-// Asks on the terminal without echo (or reads a line of stdin if it is none). Empty at end of input.
+// Asks on the terminal without echo (or reads a line of stdin if it is none). Empty at end of
+// input.
 std::string AskPassword(std::string_view prompt);
 
 }  // namespace mainstay::cli

@@ -96,7 +96,8 @@ int RunSave(Invocation& in) {
   const std::string& path = in.args[0];
   NewFile file(path);
   if (const absl::Status opened = file.Open(); !opened.ok()) {
-    return Fail(kExitInterrupted, fmt::format("could not open {} ({})", file.part(), Message(opened)));
+    return Fail(kExitInterrupted,
+                fmt::format("could not open {} ({})", file.part(), Message(opened)));
   }
   MS_LOG(kInfo, "created temporary db file").Str("path", file.part());
   MS_LOG(kInfo, "fetching snapshot").Str("endpoint", endpoints[0]);
@@ -105,13 +106,15 @@ int RunSave(Invocation& in) {
   if (in.flags.Changed("command-timeout")) {
     call = to.session.Timed();
   }
-  const auto info = to.client->Snapshot([&](std::string_view bytes) { return file.Append(bytes); }, call);
+  const auto info =
+      to.client->Snapshot([&](std::string_view bytes) { return file.Append(bytes); }, call);
   if (!info.ok()) {
     return Fail(kExitInterrupted, ErrorText(info.status()));
   }
   // A database is whole pages; the digest is the 32 bytes beyond.
   if (info->bytes % 512 != 32) {
-    return Fail(kExitInterrupted, fmt::format("sha256 checksum not found [bytes: {}]", info->bytes));
+    return Fail(kExitInterrupted,
+                fmt::format("sha256 checksum not found [bytes: {}]", info->bytes));
   }
   if (const absl::Status saved = file.Commit(); !saved.ok()) {
     return Fail(kExitInterrupted, Message(saved));
@@ -132,12 +135,14 @@ int RunSave(Invocation& in) {
 }  // namespace
 
 Command SnapshotCommand() {
-  Command save{.name = "save",
-               .arguments = "<filename>",
-               .summary = "Stores a snapshot of one endpoint in a file",
-               .description = "Stores a snapshot of one endpoint in a file. The file appears under its name only when "
-                              "it is complete. There is no time limit unless --command-timeout is given.",
-               .run = RunSave};
+  Command save{
+      .name = "save",
+      .arguments = "<filename>",
+      .summary = "Stores a snapshot of one endpoint in a file",
+      .description =
+          "Stores a snapshot of one endpoint in a file. The file appears under its name only when "
+          "it is complete. There is no time limit unless --command-timeout is given.",
+      .run = RunSave};
   return {.name = "snapshot",
           .summary = "Saves and inspects snapshots",
           .group = "Cluster maintenance commands",

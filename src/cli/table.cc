@@ -13,8 +13,7 @@ struct Border {
   std::string_view top[3], middle[3], bottom[3];  // left, between, right
 };
 
-constexpr Border kUnicodeBorder{
-    "─", "│", {"┌", "┬", "┐"}, {"├", "┼", "┤"}, {"└", "┴", "┘"}};
+constexpr Border kUnicodeBorder{"─", "│", {"┌", "┬", "┐"}, {"├", "┼", "┤"}, {"└", "┴", "┘"}};
 constexpr Border kAsciiBorder{"-", "|", {"+", "+", "+"}, {"+", "+", "+"}, {"+", "+", "+"}};
 
 // Columns a text takes: its code points.
@@ -39,7 +38,9 @@ std::string Trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
 }
 
-std::string Line(const std::vector<size_t>& widths, const Border& border, const std::string_view (&ends)[3]) {
+std::string Line(const std::vector<size_t>& widths,
+                 const Border& border,
+                 const std::string_view (&ends)[3]) {
   std::string out(ends[0]);
   for (size_t i = 0; i < widths.size(); ++i) {
     for (size_t j = 0; j < widths[i] + 2; ++j) {
@@ -67,7 +68,8 @@ std::string Row(const std::vector<std::string>& cells,
 }  // namespace
 
 TableStyle TableStyleFromEnvironment() {
-  const char* style = std::getenv("ETCDCTL_TABLE_STYLE");  // NOLINT(concurrency-mt-unsafe): main thread
+  const char* style =
+      std::getenv("ETCDCTL_TABLE_STYLE");  // NOLINT(concurrency-mt-unsafe): main thread
   return style != nullptr && std::string_view(style) == "ascii" ? TableStyle::kAscii
                                                                 : TableStyle::kUnicode;
 }

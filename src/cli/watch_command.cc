@@ -19,7 +19,8 @@ namespace mainstay::cli {
 namespace {
 
 constexpr std::string_view kBadCount = "bad number of arguments";
-constexpr std::string_view kConflict = "bad number of arguments (found conflicting environment key)";
+constexpr std::string_view kConflict =
+    "bad number of arguments (found conflicting environment key)";
 constexpr std::string_view kNoCommand =
     "bad number of arguments (found separator --, but no commands)";
 
@@ -45,7 +46,8 @@ struct WatchPlan {
   std::vector<std::string> exec;
 };
 
-// `args` with `dash` of them before "--"; the environment's key, if any, replaces those. Returns an error text.
+// `args` with `dash` of them before "--"; the environment's key, if any, replaces those. Returns an
+// error text.
 std::string MakePlan(const std::vector<std::string>& args,
                      std::optional<size_t> dash,
                      const std::string& env_key,
@@ -69,7 +71,9 @@ std::string MakePlan(const std::vector<std::string>& args,
   return plan.keys.empty() ? std::string(kBadCount) : "";
 }
 
-std::string MakeOptions(const WatchPlan& plan, const FlagSet& flags, client::WatchOptions& options) {
+std::string MakeOptions(const WatchPlan& plan,
+                        const FlagSet& flags,
+                        client::WatchOptions& options) {
   const bool prefix = flags.Bool("prefix");
   options.key = plan.keys[0];
   if (plan.keys.size() == 2) {
@@ -135,8 +139,12 @@ std::string RunForEvent(const std::vector<std::string>& command,
                            : fmt::format("signal: {}", WTERMSIG(status));
 }
 
-// Prints until the watch ends. Returns an exit code other than 0 only if the process is to end with it at once.
-int PrintAnswers(client::Watch& watch, const Printer& printer, const std::vector<std::string>& exec, Mutex& output) {
+// Prints until the watch ends. Returns an exit code other than 0 only if the process is to end with
+// it at once.
+int PrintAnswers(client::Watch& watch,
+                 const Printer& printer,
+                 const std::vector<std::string>& exec,
+                 Mutex& output) {
   while (std::optional<client::WatchAnswer> answer = watch.Next()) {
     MutexLock lock(output);
     if (answer->canceled) {
@@ -173,8 +181,14 @@ struct Printing {
 
 class Interactive {
  public:
-  Interactive(client::Client& client, const Printer& printer, std::string env_key, std::string env_end)
-      : client_(client), printer_(printer), env_key_(std::move(env_key)), env_end_(std::move(env_end)) {}
+  Interactive(client::Client& client,
+              const Printer& printer,
+              std::string env_key,
+              std::string env_end)
+      : client_(client),
+        printer_(printer),
+        env_key_(std::move(env_key)),
+        env_end_(std::move(env_end)) {}
   ~Interactive() {
     for (Printing& each : printing_) {
       each.watch->Cancel();
@@ -248,7 +262,7 @@ class Interactive {
   client::Client& client_;
   const Printer& printer_;
   const std::string env_key_, env_end_;
-  Mutex output_;                   // one answer is printed at a time
+  Mutex output_;                    // one answer is printed at a time
   std::vector<Printing> printing_;  // last: its threads use all of the above
 };
 
@@ -268,7 +282,8 @@ int RunWatch(Invocation& in) {
     return Interactive(*to.client, to.session.printer(), env_key, env_end).Run();
   }
   WatchPlan plan;
-  if (const std::string error = MakePlan(in.args, in.dash, env_key, env_end, plan); !error.empty()) {
+  if (const std::string error = MakePlan(in.args, in.dash, env_key, env_end, plan);
+      !error.empty()) {
     return Fail(kExitBadArguments, error);
   }
   if (const int code = to.Open(in); code != kExitOk) {
@@ -293,9 +308,11 @@ Command WatchCommand() {
           .arguments = "[options] [key or prefix] [range_end] [--] [exec-command arg1 arg2 ...]",
           .summary = "Prints changes of keys as they happen",
           .description =
-              "Prints changes of a key, a range or (--prefix) all keys with a prefix, until stopped. With a "
+              "Prints changes of a key, a range or (--prefix) all keys with a prefix, until "
+              "stopped. With a "
               "command after \"--\" that command runs for each event, with ETCD_WATCH_REVISION, "
-              "ETCD_WATCH_EVENT_TYPE, ETCD_WATCH_KEY and ETCD_WATCH_VALUE set. The key may also come from "
+              "ETCD_WATCH_EVENT_TYPE, ETCD_WATCH_KEY and ETCD_WATCH_VALUE set. The key may also "
+              "come from "
               "ETCDCTL_WATCH_KEY and ETCDCTL_WATCH_RANGE_END.",
           .group = "Key-value commands",
           .flags = WatchFlags(),

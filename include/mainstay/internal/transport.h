@@ -1,7 +1,9 @@
-// mainstay::client::Transport: channels, credentials, tokens and the retry rules behind a Client. Internal.
+// mainstay::client::Transport: channels, credentials, tokens and the retry rules behind a Client.
+// Internal.
 //
 // Role        Picks a connected endpoint for each call and repeats what may be repeated.
-// Invariants  I1 a write is handed to gRPC at most once, and only on a connected channel; if that call is then
+// Invariants  I1 a write is handed to gRPC at most once, and only on a connected channel; if that
+// call is then
 //             answered Unavailable, it is not repeated.
 // Threads     Any.
 #pragma once
@@ -35,8 +37,8 @@ class Transport {
   // Logs in if a user is set. A server without auth is no error.
   absl::Status Login(TimePoint deadline);
 
-  // A channel that is connected now, starting at the next endpoint in turn. Null: none until the deadline.
-  // `stopped`, if set, ends the wait.
+  // A channel that is connected now, starting at the next endpoint in turn. Null: none until the
+  // deadline. `stopped`, if set, ends the wait.
   std::shared_ptr<grpc::Channel> Connected(TimePoint deadline,
                                            const std::function<bool()>& stopped = nullptr);
 
@@ -45,7 +47,8 @@ class Transport {
   void Prepare(grpc::ClientContext& context, TimePoint deadline, bool require_leader = false);
 
   // One unary call with the rules above. `send` makes it on a channel.
-  using Send = std::function<grpc::Status(const std::shared_ptr<grpc::Channel>&, grpc::ClientContext&)>;
+  using Send =
+      std::function<grpc::Status(const std::shared_ptr<grpc::Channel>&, grpc::ClientContext&)>;
   absl::Status Unary(bool is_read, const CallOptions& call, const Send& send);
 
   const Options& options() const { return options_; }

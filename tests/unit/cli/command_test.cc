@@ -77,8 +77,9 @@ TEST(HelpTextTest, HasUsageCommandsAndHint) {
   EXPECT_NE(help.find("Usage:\n  etcdctl lease [command]\n\nAvailable Commands:\n  grant       "),
             std::string::npos)
       << help;
-  EXPECT_TRUE(help.ends_with(
-      "Use \"etcdctl options\" for a list of global command-line options (applies to all commands).\n"));
+  EXPECT_TRUE(
+      help.ends_with("Use \"etcdctl options\" for a list of global command-line options (applies "
+                     "to all commands).\n"));
   EXPECT_EQ(help.find("--endpoints"), std::string::npos);
 }
 

@@ -8,13 +8,13 @@ namespace mainstay::cli {
 namespace {
 
 const std::vector<FlagSpec>& Specs() {
-  static const auto& specs = *new std::vector<FlagSpec>{
-      {"write-out", 'w', FlagType::kString, "simple", "format"},
-      {"interactive", 'i', FlagType::kBool, "false", "ask"},
-      {"limit", 0, FlagType::kInt, "0", "count"},
-      {"max", 0, FlagType::kUint, "128", "most"},
-      {"wait", 0, FlagType::kDuration, "5s", "time"},
-      {"endpoints", 0, FlagType::kStrings, "127.0.0.1:2379", "servers"}};
+  static const auto& specs =
+      *new std::vector<FlagSpec>{{"write-out", 'w', FlagType::kString, "simple", "format"},
+                                 {"interactive", 'i', FlagType::kBool, "false", "ask"},
+                                 {"limit", 0, FlagType::kInt, "0", "count"},
+                                 {"max", 0, FlagType::kUint, "128", "most"},
+                                 {"wait", 0, FlagType::kDuration, "5s", "time"},
+                                 {"endpoints", 0, FlagType::kStrings, "127.0.0.1:2379", "servers"}};
   return specs;
 }
 
@@ -91,8 +91,9 @@ TEST(FlagSetTest, ErrorTextsArePflags) {
   EXPECT_EQ(Parse({"--limit"}).error, "flag needs an argument: --limit");
   EXPECT_EQ(Parse({"-w"}).error, "flag needs an argument: 'w' in -w");
   EXPECT_EQ(Parse({"---x"}).error, "bad flag syntax: ---x");
-  EXPECT_EQ(Parse({"--limit=x"}).error,
-            R"(invalid argument "x" for "--limit" flag: strconv.ParseInt: parsing "x": invalid syntax)");
+  EXPECT_EQ(
+      Parse({"--limit=x"}).error,
+      R"(invalid argument "x" for "--limit" flag: strconv.ParseInt: parsing "x": invalid syntax)");
   EXPECT_EQ(Parse({"--interactive=maybe"}).error,
             "invalid argument \"maybe\" for \"-i, --interactive\" flag: strconv.ParseBool: parsing "
             "\"maybe\": invalid syntax");

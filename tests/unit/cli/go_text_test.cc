@@ -1,5 +1,6 @@
 // Goal: text is read and written as Go does it, since scripts compare it.
-// Method: values taken from Go's documentation of strconv, encoding/json and time, and from etcdctl 3.7.1's output.
+// Method: values taken from Go's documentation of strconv, encoding/json and time, and from
+// etcdctl 3.7.1's output.
 #include "cli/go_text.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,9 @@ TEST(GoQuoteTest, UnquoteRefusesWhatGoRefuses) {
 TEST(JsonStringTest, EscapesAsEncodingJson) {
   EXPECT_EQ(JsonString("a<b>&\"\\"), R"("a\u003cb\u003e\u0026\"\\")");
   EXPECT_EQ(JsonString("\b\f\n\r\t\x01"), R"("\b\f\n\r\t\u0001")");
-  EXPECT_EQ(JsonString("\xff" "é\u2029"), "\"\\ufffdé\\u2029\"");
+  EXPECT_EQ(JsonString("\xff"
+                       "é\u2029"),
+            "\"\\ufffdé\\u2029\"");
 }
 
 TEST(Base64Test, PadsToFour) {

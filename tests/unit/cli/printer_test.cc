@@ -31,16 +31,19 @@ TEST(PrinterTest, GetInAllFormats) {
   const pb::RangeResponse response = OneKey();
   EXPECT_EQ(Printer(Format::kSimple, false).Get(response).out, "foo\nb<ar\n");
   EXPECT_EQ(Printer(Format::kSimple, false, true).Get(response).out, "b<ar\n");
-  EXPECT_EQ(Printer(Format::kSimple, true).Get(response).out, "\\x66\\x6f\\x6f\n\\x62\\x3c\\x61\\x72\n");
-  EXPECT_EQ(Printer(Format::kJson, false).Get(response).out,
-            "{\"header\":{\"cluster_id\":7190699259710836122,\"member_id\":6444080758334335050,"
-            "\"revision\":3,\"raft_term\":17},\"kvs\":[{\"key\":\"Zm9v\",\"create_revision\":2,"
-            "\"mod_revision\":3,\"version\":2,\"value\":\"Yjxhcg==\",\"lease\":255}],\"count\":1}\n");
-  EXPECT_EQ(Printer(Format::kFields, true).Get(response).out,
-            "\"ClusterID\" : 63ca7ee0f5ba8d9a\n\"MemberID\" : 596df94eb872a84a\n\"Revision\" : 3\n"
-            "\"RaftTerm\" : 17\n\"Key\" : \"foo\"\n\"CreateRevision\" : 2\n\"ModRevision\" : 3\n"
-            "\"Version\" : 2\n\"Value\" : \"b<ar\"\n\"Lease\" : 00000000000000ff\n\"More\" : false\n"
-            "\"Count\" : 1\n");
+  EXPECT_EQ(Printer(Format::kSimple, true).Get(response).out,
+            "\\x66\\x6f\\x6f\n\\x62\\x3c\\x61\\x72\n");
+  EXPECT_EQ(
+      Printer(Format::kJson, false).Get(response).out,
+      "{\"header\":{\"cluster_id\":7190699259710836122,\"member_id\":6444080758334335050,"
+      "\"revision\":3,\"raft_term\":17},\"kvs\":[{\"key\":\"Zm9v\",\"create_revision\":2,"
+      "\"mod_revision\":3,\"version\":2,\"value\":\"Yjxhcg==\",\"lease\":255}],\"count\":1}\n");
+  EXPECT_EQ(
+      Printer(Format::kFields, true).Get(response).out,
+      "\"ClusterID\" : 63ca7ee0f5ba8d9a\n\"MemberID\" : 596df94eb872a84a\n\"Revision\" : 3\n"
+      "\"RaftTerm\" : 17\n\"Key\" : \"foo\"\n\"CreateRevision\" : 2\n\"ModRevision\" : 3\n"
+      "\"Version\" : 2\n\"Value\" : \"b<ar\"\n\"Lease\" : 00000000000000ff\n\"More\" : false\n"
+      "\"Count\" : 1\n");
   EXPECT_EQ(Printer(Format::kProtobuf, false).Get(response).out, response.SerializeAsString());
 }
 
@@ -98,10 +101,11 @@ TEST(PrinterTest, WatchAnswers) {
   *removal.mutable_prev_kv() = put.kv();
   answer.events = {put, removal};
   EXPECT_EQ(Printer(Format::kSimple, false).Watch(answer).out, "PUT\nk\nv\nDELETE\nk\nv\nk\n\n");
-  EXPECT_EQ(Printer(Format::kJson, false).Watch(answer).out,
-            "{\"Header\":{\"revision\":5},\"Events\":[{\"kv\":{\"key\":\"aw==\",\"value\":\"dg==\"}},"
-            "{\"type\":1,\"kv\":{\"key\":\"aw==\"},\"prev_kv\":{\"key\":\"aw==\",\"value\":\"dg==\"}}],"
-            "\"CompactRevision\":0,\"Canceled\":false,\"Created\":false,\"CancelReason\":\"\"}\n");
+  EXPECT_EQ(
+      Printer(Format::kJson, false).Watch(answer).out,
+      "{\"Header\":{\"revision\":5},\"Events\":[{\"kv\":{\"key\":\"aw==\",\"value\":\"dg==\"}},"
+      "{\"type\":1,\"kv\":{\"key\":\"aw==\"},\"prev_kv\":{\"key\":\"aw==\",\"value\":\"dg==\"}}],"
+      "\"CompactRevision\":0,\"Canceled\":false,\"Created\":false,\"CancelReason\":\"\"}\n");
 }
 
 TEST(PrinterTest, StatusFieldsNameEachFieldOnce) {
@@ -122,16 +126,18 @@ TEST(PrinterTest, RolesNamePrefixes) {
   open.set_permtype(authpb::Permission::READ);
   open.set_key("b");
   open.set_range_end(std::string(1, '\0'));
-  EXPECT_EQ(Printer(Format::kSimple, false).RoleGet("r", response).out,
-            "Role r\nKV Read:\n\t[a/, a0) (prefix a/)\n\t[b, <open ended>\nKV Write:\n\t[a/, a0) (prefix "
-            "a/)\n");
+  EXPECT_EQ(
+      Printer(Format::kSimple, false).RoleGet("r", response).out,
+      "Role r\nKV Read:\n\t[a/, a0) (prefix a/)\n\t[b, <open ended>\nKV Write:\n\t[a/, a0) (prefix "
+      "a/)\n");
 }
 
 TEST(ErrorTextTest, KnownTextsStandAlone) {
   EXPECT_EQ(ErrorText(absl::NotFoundError("etcdserver: requested lease not found")),
             "etcdserver: requested lease not found");
   EXPECT_EQ(ErrorText(absl::UnknownError("boom")), "rpc error: code = Unknown desc = boom");
-  EXPECT_EQ(ErrorText(absl::DeadlineExceededError("Deadline Exceeded")), "context deadline exceeded");
+  EXPECT_EQ(ErrorText(absl::DeadlineExceededError("Deadline Exceeded")),
+            "context deadline exceeded");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Goal: lines of `txn` are read as etcdctl reads them; lease comparisons, which make 3.7.1 panic, work (case C60).
-// Method: lines with the outcome that a real etcdctl 3.7.1 showed.
+// Goal: lines of `txn` are read as etcdctl reads them; lease comparisons, which make 3.7.1 panic,
+// work (case C60). Method: lines with the outcome that a real etcdctl 3.7.1 showed.
 #include "cli/txn_language.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Goal: the client library's promises: what is retried and what is never, failover, resumed watches, joined fragments,
-// lease renewal, tokens.
-// Method: a gRPC server in this process, on port 0, whose services do as each test says.
+// Goal: the client library's promises: what is retried and what is never, failover, resumed
+// watches, joined fragments, lease renewal, tokens. Method: a gRPC server in this process, on port
+// 0, whose services do as each test says.
 #include "mainstay/client.h"
 
 #include <grpcpp/grpcpp.h>
@@ -21,11 +21,14 @@ using LeaseStream = grpc::ServerReaderWriter<pb::LeaseKeepAliveResponse, pb::Lea
 
 std::string MetadataOf(const ServerContext& context, const char* key) {
   const auto it = context.client_metadata().find(key);
-  return it == context.client_metadata().end() ? "" : std::string(it->second.data(), it->second.size());
+  return it == context.client_metadata().end() ? ""
+                                               : std::string(it->second.data(), it->second.size());
 }
 
 struct FakeKv : pb::KV::Service {
-  grpc::Status Range(ServerContext* context, const pb::RangeRequest*, pb::RangeResponse* response) override {
+  grpc::Status Range(ServerContext* context,
+                     const pb::RangeRequest*,
+                     pb::RangeResponse* response) override {
     return range(*context, *response);
   }
   grpc::Status Put(ServerContext* context, const pb::PutRequest*, pb::PutResponse*) override {
@@ -48,7 +51,9 @@ struct FakeWatch : pb::Watch::Service {
 };
 
 struct FakeLease : pb::Lease::Service {
-  grpc::Status LeaseKeepAlive(ServerContext*, LeaseStream* stream) override { return keep_alive(*stream); }
+  grpc::Status LeaseKeepAlive(ServerContext*, LeaseStream* stream) override {
+    return keep_alive(*stream);
+  }
   std::function<grpc::Status(LeaseStream&)> keep_alive;
 };
 
@@ -58,7 +63,8 @@ struct FakeAuth : pb::Auth::Service {
                             pb::AuthenticateResponse* response) override {
     return authenticate(*request, *response);
   }
-  std::function<grpc::Status(const pb::AuthenticateRequest&, pb::AuthenticateResponse&)> authenticate;
+  std::function<grpc::Status(const pb::AuthenticateRequest&, pb::AuthenticateResponse&)>
+      authenticate;
 };
 
 class ClientTest : public testing::Test {
@@ -187,7 +193,8 @@ TEST(ClientCreateTest, MissingCertificateFilesAreNamed) {
 
 TEST_F(ClientTest, TokenIsSentAndRenewedOnce) {
   std::atomic<int> logins{0};
-  auth_.authenticate = [&](const pb::AuthenticateRequest& request, pb::AuthenticateResponse& response) {
+  auth_.authenticate = [&](const pb::AuthenticateRequest& request,
+                           pb::AuthenticateResponse& response) {
     EXPECT_EQ(request.name() + "/" + request.password(), "root/pw");
     response.set_token("token-" + std::to_string(++logins));
     return grpc::Status::OK;
