@@ -301,7 +301,7 @@ int RunGrantPermission(Invocation& in) {
   }
   authpb::Permission::Type type{};
   if (!authpb::Permission::Type_Parse(upper, &type)) {
-    return Fail(kExitBadArguments, "invalid permission type");
+    return Fail(kExitBadArguments, fmt::format("invalid permission type: {}", in.args[1]));
   }
   std::string key, end;
   if (const int code = PermissionRange(in, 2, key, end); code != kExitOk) {
