@@ -2,7 +2,7 @@
 # ctl_compare.sh CTL_A CTL_B SERVER: runs one list of commands through two etcdctl-like programs, each against a fresh
 # SERVER on the same addresses (so that ids agree), and compares stdout, stderr and exit codes byte for byte.
 # With a fourth argument the second program talks to that server instead: etcdctl against etcd and against Mainstay.
-# Times, lease ids and the clients' own JSON log lines are normalised. Differences that are meant are listed in
+# Times, the server's file sizes, lease ids and the clients' own JSON log lines are normalised. Differences that are meant are listed in
 # docs/cli.md and left out here. Exits 0 (equal), 1 (different), 77 (a program is missing).
 set -u
 ctl_a=${1:-} ctl_b=${2:-} server_a=${3:-} server_b=${4:-${3:-}}
@@ -45,6 +45,7 @@ norm() {
   sed -E -e "s/(took[= \":]*)[0-9.]+(ns|µs|ms|s|m[0-9.]+s)/\1T/g" -e 's/("Took" : )[0-9.]+(µs|ms|s)/\1T/' \
     -e "s/${lease:-nolease}/LEASE/g; s/${lease_decimal:-nolease}/LEASE/g" \
     -e 's/remaining\([0-9]+s\)/remaining(N)/; s/"ttl":[0-9]+/"ttl":N/; s/^"TTL" : [0-9]+/"TTL" : N/' \
+    -e 's/"dbSize(InUse)?":[0-9]+/"dbSize\1":N/g; s/ +[0-9.]+ kB/ SIZE/g; s/ +[0-9]+%/ P%/g' \
     -e "s/([\"=:]|^)\/tmp\/[^ \"]*\/snap/\1SNAP/g"
 }
 formats="simple json fields protobuf table"
