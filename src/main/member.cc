@@ -166,6 +166,7 @@ class Member {
     const auto connections_max = static_cast<size_t>(files.rlim_cur - kReservedDescriptors);
     metrics_ = std::make_unique<MetricRegistry>();
     AddProcessMetrics(*metrics_);
+    AddBuildMetrics(*metrics_, config_);
     pool_ = NewThreadPool("bg", kPoolThreads, kPoolPendingMax);
     executor_ = NewThreadExecutor(SystemClock());
     MS_ASSIGN_OR_RETURN(tls_, ClientTls(config_));

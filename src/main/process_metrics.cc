@@ -91,4 +91,28 @@ void AddProcessMetrics(MetricRegistry& metrics) {
   metrics.AddGaugeFn("os_fd_limit", "The file descriptor limit.", DescriptorLimit);
 }
 
+void AddBuildMetrics(MetricRegistry& metrics, const Config& config) {
+  metrics
+      .AddGauge("etcd_server_version",
+                "Which version is running. 1 for 'server_version' label with current version.",
+                {{"server_version", "3.7.1"}})
+      .Set(1);
+  metrics
+      .AddGauge("etcd_server_go_version",
+                "Which Go version server is running with. 1 for 'server_go_version' label with current version.",
+                {{"server_go_version", "none"}})
+      .Set(1);
+  const auto gate = [&](std::string_view name, std::string_view stage) {
+    metrics
+        .AddGauge("etcd_server_feature_enabled", "Whether or not a feature is enabled. 1 is enabled, 0 is not.",
+                  {{"name", std::string(name)}, {"stage", std::string(stage)}})
+        .Set(config.gate(std::string(name)) ? 1 : 0);
+  };
+  for (const FeatureGate& known : KnownFeatureGates()) {
+    gate(known.name, known.stage);
+  }
+  gate("AllAlpha", "ALPHA");
+  gate("AllBeta", "BETA");
+}
+
 }  // namespace mainstay::main
