@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <optional>
 #include <thread>
 #include <unordered_map>
@@ -298,6 +299,9 @@ std::vector<int> Server::ports() const {
 }
 
 Status Server::Start() {
+  // OpenSSL writes with write(): a peer that went away would end the process instead of the
+  // connection.
+  std::signal(SIGPIPE, SIG_IGN);
   for (const auto& loop : impl_->loops) {
     MS_RETURN_IF_ERROR(loop->Start());
   }

@@ -59,6 +59,7 @@ class Server {
   Status Listen(ListenerOptions listener);
   // Ports of the listeners, in the order of Listen(); 0 for unix sockets.
   std::vector<int> ports() const;
+  // Starts the loops. Makes the process ignore SIGPIPE.
   Status Start();
   // Lets connections in on all listeners.
   void Accept();

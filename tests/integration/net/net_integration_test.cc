@@ -463,6 +463,28 @@ TEST_F(TlsTest, ServesHttp1WithoutAlpnAndHttp2WithIt) {
   EXPECT_EQ(Ask("\x08http/1.1\x02h2").alpn, "h2");
 }
 
+// Found by a real kube-apiserver: OpenSSL writes with write(), and SIGPIPE ended the server.
+TEST_F(TlsTest, AClientThatGoesAwayMidAnswerEndsOnlyItsConnection) {
+  ServeTls({});
+  for (int round = 0; round < 20; ++round) {
+    Socket socket(port);
+    SSL_CTX* ctx = SSL_CTX_new(TLS_client_method());
+    SSL* ssl = SSL_new(ctx);
+    SSL_set_fd(ssl, socket.fd());
+    ASSERT_EQ(SSL_connect(ssl), 1);
+    const std::string_view request = "GET /big?50000000 HTTP/1.1\r\nHost: x\r\n\r\n";
+    SSL_write(ssl, request.data(), static_cast<int>(request.size()));
+    char first = 0;
+    EXPECT_EQ(SSL_read(ssl, &first, 1), 1);
+    SSL_set_quiet_shutdown(ssl, 1);
+    SSL_free(ssl);
+    SSL_CTX_free(ctx);
+    const linger reset{1, 0};
+    setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  }
+  EXPECT_TRUE(Ask("").shaken);
+}
+
 TEST_F(TlsTest, PlaintextGoesOnTheSamePort) {
   ServeTls({});
   Socket socket(port);
