@@ -29,7 +29,7 @@ class Transport;
 
 struct WatchOptions {
   std::string key;
-  std::string range_end;       // as in RangeRequest
+  std::string range_end = {};  // as in RangeRequest
   int64_t start_revision = 0;  // 0: from the next change on
   bool prev_kv = false;
   bool progress_notify = false;
