@@ -15,6 +15,9 @@ constexpr size_t kWalItemsMax = 1 << 20;
 constexpr size_t kApplyItemsMax = 1 << 22;
 // A flush is asked for when this much would have to be replayed, or after this time at the latest.
 constexpr uint64_t kUnflushedBytesMax = 64 << 20;
+// A start that replayed more than so many entries is followed by a flush: a member that is killed
+// again and again must not replay a log that grows with each start.
+constexpr uint64_t kReplayedUnflushedMax = 1000;
 constexpr std::chrono::nanoseconds kUnflushedTimeMax = std::chrono::seconds(60);
 // Rounds that Stop() gives the tasks to finish what is under way.
 constexpr int kDrainRoundsMax = 10000;
@@ -204,9 +207,16 @@ void Member::MaybeFlush(MonoTime now) {
     flush_at_ = now;
     return;
   }
+  const Index replay_end =
+      boot_.initial.entries.empty() ? boot_.applied.index : boot_.initial.entries.back().index;
+  bool replayed = false;
+  if (!replay_flushed_ && applied >= replay_end) {
+    replay_flushed_ = true;
+    replayed = replay_end > boot_.applied.index + kReplayedUnflushedMax;
+  }
   const bool much =
       boot_.backend->unflushed_bytes() >= kUnflushedBytesMax && flush_asked_ <= flushed;
-  if (much || now - flush_at_ >= kUnflushedTimeMax) {
+  if (much || replayed || now - flush_at_ >= kUnflushedTimeMax) {
     flush_at_ = now;
     flush_asked_ = applied;
     boot_.backend->RequestFlush();
@@ -311,8 +321,9 @@ Error Member::ReadBarrier(ReplyTo reply_to, MonoTime deadline) {
 
 PinnedState Member::PinState() const {
   Applier::Pinned pinned = applier_.Pin();
-  return {std::move(pinned.view), pinned.applied.index, pinned.applied.term, *pinned.conf_state,
-          std::move(pinned.members), boot_.backend.get(), std::move(pinned.rows)};
+  return {std::move(pinned.view), pinned.applied.index,      pinned.applied.term,
+          *pinned.conf_state,     std::move(pinned.members), boot_.backend.get(),
+          std::move(pinned.rows)};
 }
 
 // ---- opening
