@@ -29,6 +29,42 @@ bool HasLostSector(std::string_view segment, uint64_t from, uint64_t to) {
   return false;
 }
 
+// The sector that holds `at` has been written beyond `at`.
+bool SectorGoesOn(std::string_view segment, uint64_t at) {
+  const uint64_t end = std::min<uint64_t>(segment.size(), (at / kSectorBytes + 1) * kSectorBytes);
+  return !AllZero(segment.substr(at, end - at));
+}
+
+// A type, a checksum and the head of the data take no more.
+constexpr uint64_t kHeadBytesMax = 1 + 10 + 1 + 10 + 1 + 10;
+
+// The length that a record has by its own fields: type, checksum and, if there is one, the head of
+// the data. Nothing if the bytes do not begin as a record does.
+std::optional<uint64_t> LengthByContent(std::string_view bytes) {
+  size_t at = 0;
+  const auto field = [&](char tag, uint64_t* value) {
+    if (at >= bytes.size() || bytes[at] != tag) {
+      return false;
+    }
+    ++at;
+    *value = 0;
+    for (int shift = 0; shift < 64 && at < bytes.size(); shift += 7) {
+      const auto byte = static_cast<uint8_t>(bytes[at++]);
+      *value |= static_cast<uint64_t>(byte & 0x7F) << shift;
+      if (byte < 0x80) {
+        return true;
+      }
+    }
+    return false;
+  };
+  uint64_t value = 0;
+  if (!field(0x08, &value) || !field(0x10, &value)) {
+    return std::nullopt;
+  }
+  const size_t without_data = at;
+  return field(0x1A, &value) ? at + value : without_data;
+}
+
 void AppendProto2(std::string* to, uint32_t field, uint64_t v) {
   AppendVarint(to, WireTag(field, WireType::kVarint));
   AppendVarint(to, v);
@@ -42,13 +78,27 @@ FrameResult ReadFrame(std::string_view segment, uint64_t offset, uint32_t* crc, 
   }
   const auto word = LoadLE<uint64_t>(segment.data() + offset);
   if (word == 0) {
-    return FrameResult::kEnd;
+    // A sector is written whole or not at all: zeros before bytes that are there are damage, not an
+    // end.
+    return SectorGoesOn(segment, offset) ? FrameResult::kBad : FrameResult::kEnd;
   }
   const uint64_t length = word & 0x00FF'FFFF'FFFF'FFFF;
   const uint64_t padding = (word >> 63) != 0 ? (word >> 56) & 7 : 0;
   const uint64_t begin = offset + 8;
+  if ((length + padding) % 8 != 0 || length > kRecordBytesMax) {
+    return FrameResult::kBad;
+  }
+  // A length word that was damaged may point behind the end or over sectors of zeros, which would
+  // look like a torn record: believe it only if the record itself says the same.
+  const uint64_t head_end =
+      std::min<uint64_t>(begin + std::min(length, kHeadBytesMax), segment.size());
+  const bool head_is_there = begin + std::min(length, kHeadBytesMax) <= segment.size() &&
+                             !HasLostSector(segment, begin, head_end);
+  if (head_is_there && LengthByContent(segment.substr(begin, head_end - begin)) != length) {
+    return FrameResult::kBad;
+  }
   if (length + padding > segment.size() - begin) {
-    return length > kRecordBytesMax ? FrameResult::kBad : FrameResult::kTorn;
+    return FrameResult::kTorn;
   }
   const auto broken = [&] {
     return HasLostSector(segment, begin, begin + length) ? FrameResult::kTorn : FrameResult::kBad;
