@@ -17,7 +17,7 @@ void Applier::BeginConf(ApplyItem&& item) {
     p_.shared.fatal.Raise(effect.status());
     return;
   }
-  ConfWait& wait = conf_wait_.emplace();
+  ConfWait& wait = conf_wait_.emplace(ConfWait{});
   wait.item = std::move(item);
   const raft::Entry& entry = wait.item.entry;
   if (entry.type == raft::EntryType::kConfChange) {

@@ -149,7 +149,6 @@ class RaftDriver : public Task {
   uint64_t compacted_to_ = 0;
   bool announced_leading_ = false;     // what the applier was told last
   std::vector<PendingProposal> held_;  // not taken by the core yet, in order of arrival
-  size_t held_bytes_ = 0;
   bool retry_held_ = false;
   WaitTable waiters_;
   std::vector<raft::LogRequest>
