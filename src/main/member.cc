@@ -254,9 +254,14 @@ class Member {
     const auto patience = server_->options().request_timeout();
     // Streams without an end of their own (watches) are cut after a moment; requests in flight are
     // answered first.
-    net_->Shutdown(std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(500)));
+    // A start that failed half-way has no listeners, or only some.
+    if (net_ != nullptr) {
+      net_->Shutdown(std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(500)));
+    }
     server_->Stop();
-    metrics_net_->Shutdown(std::chrono::nanoseconds(0));
+    if (metrics_net_ != nullptr) {
+      metrics_net_->Shutdown(std::chrono::nanoseconds(0));
+    }
     pool_.reset();
     net_.reset();
     metrics_net_.reset();

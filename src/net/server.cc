@@ -11,9 +11,11 @@
 
 #include <array>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 
@@ -225,65 +227,90 @@ Server::~Server() {
   }
 }
 
+namespace {
+
+// "listen tcp 127.0.0.1:2379: bind: address already in use", as Go's net package says it.
+Status ListenError(const ListenerOptions& listener, std::string_view call, int errno_value) {
+  const Status status = ErrnoStatus("", errno_value);
+  std::string text = std::generic_category().message(errno_value);
+  text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return Status(status.code(),
+                fmt::format("listen {} {}: {}: {}", listener.unix_socket ? "unix" : "tcp",
+                            listener.address, call, text));
+}
+
+Status BindUnix(const ListenerOptions& listener, int* fd) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (listener.address.size() >= sizeof address.sun_path) {
+    return ListenError(listener, "bind", EINVAL);
+  }
+  std::memcpy(address.sun_path, listener.address.data(), listener.address.size());
+  *fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  ::unlink(listener.address.c_str());
+  if (*fd < 0 || ::bind(*fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    return ListenError(listener, "bind", errno);
+  }
+  return absl::OkStatus();
+}
+
+Status BindTcp(const ListenerOptions& listener, bool reuse_port, int* fd, int* port) {
+  const size_t colon = listener.address.rfind(':');
+  std::string host = listener.address.substr(0, colon);
+  if (host.starts_with("[") && host.ends_with("]")) {
+    host = host.substr(1, host.size() - 2);
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.empty() ? nullptr : host.c_str(),
+                                  listener.address.substr(colon + 1).c_str(), &hints, &found);
+  if (error != 0) {
+    return InvalidArgument(fmt::format("listen tcp: lookup {}: {}", host, gai_strerror(error)));
+  }
+  // "localhost" may name both families; etcd takes the first, IPv4 before IPv6.
+  const addrinfo* use = found;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    if (at->ai_family == AF_INET) {
+      use = at;
+      break;
+    }
+  }
+  *fd = ::socket(use->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  SetOption(*fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (reuse_port) {
+    SetOption(*fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  }
+  const int rc = *fd < 0 ? -1 : ::bind(*fd, use->ai_addr, use->ai_addrlen);
+  const int bind_errno = errno;
+  ::freeaddrinfo(found);
+  if (rc != 0) {
+    return ListenError(listener, "bind", bind_errno);
+  }
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  ::getsockname(*fd, reinterpret_cast<sockaddr*>(&local), &length);
+  *port = ntohs(local.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(local).sin6_port
+                                            : reinterpret_cast<sockaddr_in&>(local).sin_port);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 Status Server::Listen(ListenerOptions listener) {
   Impl::Bound bound;
-  const std::string where = "listen on " + listener.address;
-  if (listener.unix_socket) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (listener.address.size() >= sizeof address.sun_path) {
-      return InvalidArgument(where + ": the path is too long");
-    }
-    std::memcpy(address.sun_path, listener.address.data(), listener.address.size());
-    bound.fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    ::unlink(listener.address.c_str());
-    if (bound.fd < 0 ||
-        ::bind(bound.fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-      return ErrnoStatus(where, errno);
-    }
-  } else {
-    const size_t colon = listener.address.rfind(':');
-    std::string host = listener.address.substr(0, colon);
-    if (host.starts_with("[") && host.ends_with("]")) {
-      host = host.substr(1, host.size() - 2);
-    }
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_PASSIVE;
-    addrinfo* found = nullptr;
-    const int error = ::getaddrinfo(host.empty() ? nullptr : host.c_str(),
-                                    listener.address.substr(colon + 1).c_str(), &hints, &found);
-    if (error != 0) {
-      return InvalidArgument(where + ": " + gai_strerror(error));
-    }
-    // "localhost" may name both families; etcd takes the first, IPv4 before IPv6.
-    const addrinfo* use = found;
-    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-      if (at->ai_family == AF_INET) {
-        use = at;
-        break;
-      }
-    }
-    bound.fd = ::socket(use->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    SetOption(bound.fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (impl_->options.reuse_port) {
-      SetOption(bound.fd, SOL_SOCKET, SO_REUSEPORT, 1);
-    }
-    const int rc = bound.fd < 0 ? -1 : ::bind(bound.fd, use->ai_addr, use->ai_addrlen);
-    const int bind_errno = errno;
-    ::freeaddrinfo(found);
-    if (rc != 0) {
-      return ErrnoStatus(where, bind_errno);
-    }
-    sockaddr_storage local{};
-    socklen_t length = sizeof local;
-    ::getsockname(bound.fd, reinterpret_cast<sockaddr*>(&local), &length);
-    bound.port =
-        ntohs(local.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(local).sin6_port
-                                          : reinterpret_cast<sockaddr_in&>(local).sin_port);
+  Status status = listener.unix_socket
+                      ? BindUnix(listener, &bound.fd)
+                      : BindTcp(listener, impl_->options.reuse_port, &bound.fd, &bound.port);
+  if (status.ok() && ::listen(bound.fd, kBacklog) != 0) {
+    status = ListenError(listener, "listen", errno);
   }
-  if (::listen(bound.fd, kBacklog) != 0) {
-    return ErrnoStatus(where, errno);
+  if (!status.ok()) {
+    if (bound.fd >= 0) {
+      ::close(bound.fd);
+    }
+    return status;
   }
   bound.options = std::make_unique<ListenerOptions>(std::move(listener));
   impl_->bound.push_back(std::move(bound));

@@ -35,6 +35,12 @@ check "health on the client port" "$(get "$port" /health)" '{"health":"true","re
 check "readyz on the metrics port" "$(get $((port + 1)) /readyz)" ok
 "$bin/mainstay" --name t --data-dir "$work/data" --listen-client-urls "http://127.0.0.1:$((port + 2))" \
   --advertise-client-urls "http://127.0.0.1:$((port + 2))" >"$work/log2" 2>&1; check "a second process on the same data ends with 1" $? 1
+"$bin/mainstay" --name u --data-dir "$work/other" --listen-client-urls "http://127.0.0.1:$port" \
+  --advertise-client-urls "http://127.0.0.1:$port" >"$work/log4" 2>&1; check "a port in use ends with 1" $? 1
+grep -q "\"error\":\"listen tcp 127.0.0.1:$port: bind: address already in use\"" "$work/log4"; check "and is named" $? 0
+"$bin/mainstay" --name u --data-dir "$work/other" --listen-client-urls "http://127.0.0.1:$((port + 3))" \
+  --advertise-client-urls "http://127.0.0.1:$port" --listen-metrics-urls "http://127.0.0.1:$port" >"$work/log4" 2>&1
+check "a metrics port in use ends with 1" $? 1
 kill -TERM "$pid"; wait "$pid"; check "SIGTERM ends it by that signal" $? 143
 grep -q 'closed etcd server' "$work/log"; check "after an orderly stop" $? 0
 start
