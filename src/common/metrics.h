@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -58,6 +59,11 @@ class Histogram {
 
 // start, start * factor, ... : `count` bounds.
 std::vector<double> ExponentialBuckets(double start, double factor, int count);
+
+// For instruments that count seconds.
+inline double Seconds(std::chrono::nanoseconds span) {
+  return std::chrono::duration<double>(span).count();
+}
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 

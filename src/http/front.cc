@@ -89,7 +89,26 @@ std::string RefusedHostText(std::string_view host) {
 HttpFront::HttpFront(rpc::Services& services, FrontOptions options)
     : services_(services),
       options_(std::move(options)),
-      health_metrics_(services.metric_registry()) {}
+      health_metrics_(services.metric_registry()),
+      scrapes_(services.metric_registry()) {}
+
+namespace {
+
+Counter& ScrapesWith(MetricRegistry& registry, std::string code) {
+  return registry.AddCounter("promhttp_metric_handler_requests_total",
+                             "Total number of scrapes by HTTP status code.",
+                             {{"code", std::move(code)}});
+}
+
+}  // namespace
+
+HttpFront::Scrapes::Scrapes(MetricRegistry& r)
+    : in_flight(r.AddGauge("promhttp_metric_handler_requests_in_flight",
+                           "Current number of scrapes being served.")),
+      ok(ScrapesWith(r, "200")),
+      unavailable(ScrapesWith(r, "503")) {
+  ScrapesWith(r, "500");
+}
 
 bool HttpFront::HostAllowed(const net::Stream& stream) const {
   if (stream.peer().tls || options_.host_whitelist.empty() ||
@@ -172,13 +191,18 @@ bool HttpFront::ServeEndpoint(rpc::Loop& loop, const ExchangePtr& exchange) {
 void HttpFront::ServeMetrics(rpc::Loop& loop, const ExchangePtr& exchange) {
   // Some hundred kilobytes of text: not the loop's work.
   auto text = std::make_shared<std::string>();
+  scrapes_.in_flight.Add(1);
   const bool taken = loop.RunInPool(
       [text, &registry = services_.metric_registry()] { *text = registry.RenderText(); },
-      [text, exchange] {
+      [this, text, exchange] {
+        scrapes_.in_flight.Add(-1);
+        scrapes_.ok.Add();
         exchange->Respond(200, {{"content-type", "text/plain; version=0.0.4; charset=utf-8"}},
                           *text);
       });
   if (!taken) {
+    scrapes_.in_flight.Add(-1);
+    scrapes_.unavailable.Add();
     exchange->Text(503, "overloaded");
   }
 }

@@ -44,6 +44,13 @@ class HttpFront : public net::Handler {
   rpc::Services& services_;
   const FrontOptions options_;
   HealthMetrics health_metrics_;
+  struct Scrapes {
+    explicit Scrapes(MetricRegistry& registry);
+    Gauge& in_flight;
+    Counter& ok;
+    Counter& unavailable;
+  };
+  Scrapes scrapes_;
 };
 
 }  // namespace mainstay::http

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -56,6 +57,22 @@ double DescriptorLimit() {
   return static_cast<double>(files.rlim_cur);
 }
 
+// Of the process's network namespace, which is what Prometheus' own client shows under these names.
+double NetworkOctets(std::string_view name) {
+  std::ifstream file("/proc/self/net/netstat");
+  for (std::string names, values; std::getline(file, names) && std::getline(file, values);) {
+    std::istringstream name_words(names);
+    std::istringstream value_words(values);
+    std::string n, v;
+    while (names.starts_with("IpExt:") && name_words >> n && value_words >> v) {
+      if (n == name) {
+        return std::strtod(v.c_str(), nullptr);
+      }
+    }
+  }
+  return 0;
+}
+
 double StartTime() {
   std::ifstream file("/proc/stat");
   for (std::string word; file >> word;) {
@@ -87,6 +104,12 @@ void AddProcessMetrics(MetricRegistry& metrics) {
   metrics.AddGaugeFn("process_start_time_seconds",
                      "Start time of the process since unix epoch in seconds.",
                      [start = StartTime()] { return start; });
+  metrics.AddCounterFn("process_network_receive_bytes_total",
+                       "Number of bytes received by the process over the network.",
+                       [] { return NetworkOctets("InOctets"); });
+  metrics.AddCounterFn("process_network_transmit_bytes_total",
+                       "Number of bytes sent by the process over the network.",
+                       [] { return NetworkOctets("OutOctets"); });
   metrics.AddGaugeFn("os_fd_used", "The number of used file descriptors.", OpenDescriptors);
   metrics.AddGaugeFn("os_fd_limit", "The file descriptor limit.", DescriptorLimit);
 }
@@ -99,12 +122,14 @@ void AddBuildMetrics(MetricRegistry& metrics, const Config& config) {
       .Set(1);
   metrics
       .AddGauge("etcd_server_go_version",
-                "Which Go version server is running with. 1 for 'server_go_version' label with current version.",
+                "Which Go version server is running with. 1 for 'server_go_version' label with "
+                "current version.",
                 {{"server_go_version", "none"}})
       .Set(1);
   const auto gate = [&](std::string_view name, std::string_view stage) {
     metrics
-        .AddGauge("etcd_server_feature_enabled", "Whether or not a feature is enabled. 1 is enabled, 0 is not.",
+        .AddGauge("etcd_server_feature_enabled",
+                  "Whether or not a feature is enabled. 1 is enabled, 0 is not.",
                   {{"name", std::string(name)}, {"stage", std::string(stage)}})
         .Set(config.gate(std::string(name)) ? 1 : 0);
   };

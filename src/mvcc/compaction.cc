@@ -63,6 +63,7 @@ void Store::Impl::CompactKey(std::string_view key,
     batch.Delete(RevisionRowKey(id, v->tombstone != 0));
     logical_bytes -= RowBytes(*v);
     ++*removed;
+    ++rows_removed;
   }
   // The whole old chain goes to the garbage, since readers of before may stand in it; what is kept
   // is copied.

@@ -59,7 +59,7 @@ struct Compare {
   CompareResult result = CompareResult::kEqual;
   CompareTarget target = CompareTarget::kVersion;
   std::string_view key = {}, range_end = {};
-  int64_t number = 0;      // operand of the target when the union holds that target; else 0
+  int64_t number = 0;           // operand of the target when the union holds that target; else 0
   std::string_view value = {};  // operand of kValue; else empty
 };
 

@@ -188,6 +188,8 @@ ErrorOr<PutResult> Store::Impl::PutIn(Txn* txn, const PutRequest& request, Write
     lease = LeaseId(old->newest.lease);
   }
   PutKey(txn, request.key, value, lease, context);
+  ++counts.puts;
+  counts.put_bytes += static_cast<int64_t>(request.key.size() + value.size());
   out.revision = txn->main;
   return out;
 }
@@ -196,6 +198,7 @@ DeleteResult Store::Impl::DeleteRangeIn(Txn* txn,
                                         const DeleteRangeRequest& request,
                                         WriteContext& context) {
   DeleteResult out;
+  ++counts.deletes;
   for (const KeyRecord* record : LiveRecords({request.key, request.range_end})) {
     if (request.prev_kv) {
       out.prev_kvs.push_back(Record(record->key(), record->newest));
@@ -256,6 +259,7 @@ DeleteResult Store::DeleteRange(const DeleteRangeRequest& request, WriteContext&
 
 int64_t Store::DeleteKeys(const std::vector<std::string>& keys, WriteContext& context) {
   Impl::Txn txn;
+  impl_->counts.deletes += static_cast<int64_t>(keys.size());
   for (const std::string& key : keys) {
     if (const KeyRecord* record = FindKey(impl_->tree.root(), key);
         record != nullptr && record->live()) {
@@ -297,6 +301,12 @@ void Store::Publish(const std::function<void(std::vector<EventBatch>&&)>& before
   s.garbage = Garbage();
 }
 
+Store::Counts Store::TakeCounts() {
+  return std::exchange(impl_->counts, Counts());
+}
+int64_t Store::rows_removed() const {
+  return impl_->rows_removed;
+}
 int64_t Store::revision() const {
   return impl_->revision;
 }
@@ -318,6 +328,11 @@ ReadView Store::View() const {
 int64_t Store::published_logical_bytes() const {
   MutexLock lock(impl_->mu);
   return impl_->current->logical_bytes;
+}
+
+int64_t Store::open_views() const {
+  MutexLock lock(impl_->mu);
+  return impl_->current.use_count();
 }
 
 void Store::ForEachLeasedKey(const std::function<void(std::string_view, LeaseId)>& visit) const {

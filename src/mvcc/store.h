@@ -166,6 +166,16 @@ class Store {
   // before anybody can read it.
   void Publish(const std::function<void(std::vector<EventBatch>&&)>& before_visible);
 
+  // Operations since the last call, those inside transactions included; "apply" only. For metrics.
+  struct Counts {
+    int64_t ranges = 0, puts = 0, deletes = 0;
+    int64_t put_bytes = 0;  // keys and values
+    int64_t total() const { return ranges + puts + deletes; }
+  };
+  Counts TakeCounts();
+  // Rows that compactions have removed since the start; "apply" only.
+  int64_t rows_removed() const;
+
   // The state including the running batch; "apply" only.
   int64_t revision() const;
   int64_t compact_revision() const;
@@ -177,6 +187,8 @@ class Store {
   ReadView View() const;
   // Logical size as of the last Publish().
   int64_t published_logical_bytes() const;
+  // How many hold the newest state now, the store itself included.
+  int64_t open_views() const;
 
   // Every live key with a lease, for the lessor's start.
   void ForEachLeasedKey(

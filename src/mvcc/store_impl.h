@@ -76,6 +76,8 @@ struct Store::Impl {
   BufferArena arena;
   std::map<std::pair<int64_t, int64_t>, Buffer> batch_records;
   std::vector<EventBatch> events;
+  Counts counts;
+  int64_t rows_removed = 0;
 
   // Compaction: done up to `finished`; the present job goes to `job_to` and stands at `job_at`.
   int64_t finished = -1;

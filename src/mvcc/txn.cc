@@ -112,6 +112,7 @@ Error Store::Impl::Validate(const TxnRequest& request,
 }
 
 RangeResult Store::Impl::RangeIn(const Txn& txn, const RangeRequest& request) {
+  ++counts.ranges;
   Version_ version;  // the state including the running batch; never published
   version.shared = shared;
   version.root = tree.root();

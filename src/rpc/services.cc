@@ -104,6 +104,26 @@ void Services::MakeMetrics() {
   metrics_.watch_send_failures = failures("send", "watch");
   metrics_.keep_alive_receive_failures = failures("receive", "lease-keepalive");
   metrics_.keep_alive_send_failures = failures("send", "lease-keepalive");
+  ranges_ = &r.AddCounter("etcd_mvcc_range_total", "Total number of ranges seen by this member.");
+  for (size_t ok = 0; ok < 2; ++ok) {
+    range_seconds_[ok] = &r.AddHistogram(
+        "etcd_server_range_duration_seconds", "The latency distributions of txn.Range",
+        ExponentialBuckets(0.0001, 2, 20), {{"success", ok == 1 ? "true" : "false"}});
+  }
+  const std::vector<double> send = ExponentialBuckets(0.001, 2, 14);
+  metrics_.watch_send_events = &r.AddHistogram(
+      "etcd_debugging_server_watch_send_loop_watch_stream_duration_seconds",
+      "The total duration in seconds of running through the send loop watch stream response all "
+      "events.",
+      send);
+  metrics_.watch_send_per_event = &r.AddHistogram(
+      "etcd_debugging_server_watch_send_loop_watch_stream_duration_per_event_seconds",
+      "The average duration in seconds of running through the send loop watch stream response per "
+      "event.",
+      send);
+  metrics_.snapshot_seconds = &r.AddHistogram("etcd_disk_backend_snapshot_duration_seconds",
+                                              "The latency distribution of backend snapshots.",
+                                              ExponentialBuckets(0.01, 2, 17));
   constexpr std::string_view kReads[] = {"Range", "ReadonlyTxn"};
   for (size_t type = 0; type < std::size(kReads); ++type) {
     for (size_t ok = 0; ok < 2; ++ok) {
@@ -187,6 +207,10 @@ void Services::Begin(const CallPtr& call) {
 void Services::ObserveRead(ReadType type, bool success, MonoTime started) {
   const std::chrono::duration<double> took = p_.clock.Now() - started;
   read_seconds_[static_cast<size_t>(type)][success ? 1 : 0]->Observe(took.count());
+  ranges_->Add();
+  if (type == ReadType::kRange) {
+    range_seconds_[success ? 1 : 0]->Observe(took.count());
+  }
 }
 
 std::string Services::SpoolPath() {

@@ -51,6 +51,9 @@ struct ServicesMetrics {
   Counter* received_bytes = nullptr;
   Counter* watch_receive_failures = nullptr;
   Counter* watch_send_failures = nullptr;
+  Histogram* watch_send_events = nullptr;     // one hand-over of a stream's messages to its connection
+  Histogram* watch_send_per_event = nullptr;  // its share of one message
+  Histogram* snapshot_seconds = nullptr;      // until the image is written
   Counter* keep_alive_receive_failures = nullptr;
   Counter* keep_alive_send_failures = nullptr;
 };
@@ -108,6 +111,8 @@ class Services {
   absl::flat_hash_map<absl::string_view, const Method*> by_path_;
   absl::flat_hash_map<absl::string_view, const Method*> by_route_;
   ServicesMetrics metrics_;
+  Counter* ranges_ = nullptr;
+  Histogram* range_seconds_[2] = {};
   Histogram* read_seconds_[static_cast<size_t>(ReadType::kCount)][2] = {};
   std::atomic<uint64_t> spooled_{0};
 };

@@ -55,7 +55,8 @@ BufferChain EncodeChunk(uint64_t remaining, std::string_view blob, std::string_v
 class Spool {
  public:
   Spool(Services& services, server::PinnedState state, std::string version)
-      : files_(services.files()),
+      : services_(services),
+        files_(services.files()),
         export_(services.export_snapshot()),
         path_(services.SpoolPath()),
         dir_(services.options().spool_dir),
@@ -87,7 +88,10 @@ class Spool {
     if (files_.Exists(path_)) {  // of a run before that was killed
       MS_RETURN_IF_ERROR(files_.Remove(path_));
     }
+    const MonoTime began = services_.clock().Now();
     mainstay::Status status = export_(*state_, files_, path_);
+    const std::chrono::duration<double> took = services_.clock().Now() - began;
+    services_.metrics().snapshot_seconds->Observe(took.count());
     state_.reset();
     if (status.ok()) {
       StatusOr<std::unique_ptr<File>> opened = files_.Open(path_, OpenMode::kRead);
@@ -116,6 +120,7 @@ class Spool {
     return {};
   }
 
+  Services& services_;
   FileSystem& files_;
   const SnapshotExporter& export_;
   const std::string path_;

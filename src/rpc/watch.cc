@@ -280,6 +280,9 @@ void Sink::Drain() {
     items.swap(items_);
     posted_ = false;
   }
+  Clock& clock = loop_.services().clock();
+  const MonoTime began = clock.Now();
+  const size_t count = items.size();
   for (Item& item : items) {
     if (handler_ == nullptr || handler_->ended()) {
       if (id.has_value() && !item.body.empty()) {
@@ -290,6 +293,12 @@ void Sink::Drain() {
     } else {
       handler_->Send(std::move(item.body));
     }
+  }
+  if (count > 0) {
+    const std::chrono::duration<double> took = clock.Now() - began;
+    const ServicesMetrics& metrics = loop_.services().metrics();
+    metrics.watch_send_events->Observe(took.count());
+    metrics.watch_send_per_event->Observe(took.count() / static_cast<double>(count));
   }
 }
 

@@ -19,10 +19,6 @@ constexpr std::chrono::nanoseconds kCompactionRestMin = std::chrono::millisecond
 // The removal cannot go on while an old view lives: look again after this.
 constexpr std::chrono::nanoseconds kCompactionRetry = std::chrono::milliseconds(20);
 
-double Seconds(std::chrono::nanoseconds span) {
-  return std::chrono::duration<double>(span).count();
-}
-
 }  // namespace
 
 Applier::Applier(Params params)
@@ -149,6 +145,7 @@ void Applier::ApplyRequest(ApplyItem& item) {
   }
   const auto took = p_.clock.Now() - start;
   metrics_.ObserveApply(entry.kind, reply.error == Error::kOk, Seconds(took));
+  metrics_.Count(p_.store.TakeCounts());
   if (took > p_.options.warning_apply_duration) {
     metrics_.slow_applies.Add();
     MS_LOG(kWarn, "apply request took too long")
@@ -303,7 +300,9 @@ void Applier::AnswerReads(std::vector<PendingRead>& reads) {
 // ---- compaction
 
 void Applier::CompactStep(MonoTime now) {
+  const int64_t removed_before = p_.store.rows_removed();
   const bool done_something = p_.store.CompactSome(batch_);
+  metrics_.compaction_keys.Add(static_cast<double>(p_.store.rows_removed() - removed_before));
   if (done_something) {
     if (const Status status = p_.backend.Write(batch_, {written_.index, written_.term});
         !status.ok()) {
@@ -323,6 +322,7 @@ void Applier::CompactStep(MonoTime now) {
   }
   compacting_ = p_.store.compacting();
   if (!compacting_) {
+    metrics_.compaction_total_ms.Observe(Seconds(end - compaction_began_) * 1000);
     metrics_.compaction_last.Set(static_cast<double>(
         std::chrono::duration_cast<std::chrono::seconds>(p_.clock.WallNow()).count()));
     AnswerBatch();

@@ -168,6 +168,7 @@ class Applier : public Task {
   raft::ConfState conf_state_;
   bool conf_state_changed_ = false;
   MonoTime next_compaction_step_{0};
+  MonoTime compaction_began_{0};
   bool compacting_ = false;
   Replier replier_;
 

@@ -100,7 +100,6 @@ Reply Applier::ApplyPut(const DecodedEntry& entry) {
   if (const Error e = MayApply(entry, {operations, request.prev_kv ? 2u : 1u}); e != Error::kOk) {
     return FromResult<mvcc::PutResult>(e, p_.store.revision());
   }
-  metrics_.puts.Add();
   mvcc::WriteContext context = Context();
   ErrorOr<mvcc::PutResult> result = p_.store.Put(request, context);
   TellLessor();
@@ -119,7 +118,6 @@ Reply Applier::ApplyDeleteRange(const DecodedEntry& entry) {
   }
   mvcc::WriteContext context = Context();
   ErrorOr<mvcc::DeleteResult> result = p_.store.DeleteRange(request, context);
-  metrics_.deletes.Add(static_cast<double>(result->deleted));
   TellLessor();
   return FromResult(std::move(result), p_.store.revision());
 }
@@ -136,7 +134,6 @@ Reply Applier::ApplyTxn(const DecodedEntry& entry) {
       return FromResult<mvcc::TxnResult>(e, p_.store.revision());
     }
   }
-  metrics_.txns.Add();
   mvcc::WriteContext context = Context();
   ErrorOr<mvcc::TxnResult> result = p_.store.Txn(request, context);
   TellLessor();
@@ -152,7 +149,12 @@ Reply Applier::ApplyCompaction(const DecodedEntry& entry, bool* later, const App
   const Operation admin[] = {{Access::kAdmin, {}, {}}};
   reply.error = MayApply(entry, admin);
   if (reply.error == Error::kOk) {
+    const MonoTime began = p_.clock.Now();
     reply.error = p_.store.Compact(request.revision, batch_);
+    metrics_.index_compaction_pause_ms.Observe(Seconds(p_.clock.Now() - began) * 1000);
+    if (!compacting_) {
+      compaction_began_ = began;
+    }
   }
   reply.revision = p_.store.revision();
   reply.raft_term = item.entry.term.value();
@@ -194,7 +196,6 @@ Reply Applier::ApplyLeaseRevoke(const DecodedEntry& entry) {
   if (keys.ok()) {
     mvcc::WriteContext context = Context();
     p_.store.DeleteKeys(*keys, context);
-    metrics_.deletes.Add(static_cast<double>(keys->size()));
     TellLessor();
   } else {
     reply.error = keys.error();

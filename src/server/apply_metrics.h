@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/metrics.h"
+#include "mvcc/store.h"
 
 namespace mainstay::server {
 
@@ -26,13 +27,20 @@ class ApplyMetrics {
   Gauge& is_learner;
   Counter& slow_applies;
   Histogram& backend_commit;
+  // Counts one request's operations as etcd does: as a txn where there was more than one.
+  void Count(const mvcc::Store::Counts& counts);
+
+  Counter& ranges;
   Counter& puts;
   Counter& deletes;
   Counter& txns;
+  Gauge& put_bytes;
   Gauge& keys;
   Histogram& compaction_pause_ms;
   Histogram& compaction_total_ms;
   Gauge& compaction_last;
+  Counter& compaction_keys;
+  Histogram& index_compaction_pause_ms;
 
  private:
   static constexpr size_t kKinds = 12;

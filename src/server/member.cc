@@ -108,7 +108,8 @@ Member::Member(Options options, Environment env, BootResult boot)
            .db_size_in_use =
                [this] { return static_cast<double>(shared_.store_used_bytes.load()); },
            .revision = [this] { return static_cast<double>(shared_.revision.load()); },
-           .compact_revision = [this] { return static_cast<double>(View().compact_revision()); }}) {
+           .compact_revision = [this] { return static_cast<double>(View().compact_revision()); },
+           .open_views = [this] { return static_cast<double>(boot_.store->open_views()); }}) {
   // What the log may still hold is what it was told at open; a new mark is due once the store has
   // moved on.
   boot_.initial.entries.clear();

@@ -127,8 +127,8 @@ class Member : public Server, private watch::HeaderSource {
   std::unique_ptr<TaskHandle> timer_handle_;
 
   // ---- "timer"
-  Index marked_;       // up to where the log has a snapshot mark
-  Index flush_asked_;  // applied when the last flush was asked for
+  Index marked_;                 // up to where the log has a snapshot mark
+  Index flush_asked_;            // applied when the last flush was asked for
   bool replay_flushed_ = false;  // the log's tail found at boot was looked at
   MonoTime flush_at_{0};
 

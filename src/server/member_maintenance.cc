@@ -9,10 +9,6 @@
 namespace mainstay::server {
 namespace {
 
-double Seconds(std::chrono::nanoseconds span) {
-  return std::chrono::duration<double>(span).count();
-}
-
 struct MajorMinor {
   int major = 0;
   int minor = 0;

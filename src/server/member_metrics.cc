@@ -38,12 +38,40 @@ MemberMetrics::MemberMetrics(MetricRegistry& r, MemberId self, int64_t quota_byt
           std::move(sources.revision));
   AddRead("etcd_debugging_mvcc_compact_revision", "The revision of the last compaction in store.",
           std::move(sources.compact_revision));
+  AddRead("etcd_mvcc_db_open_read_transactions", "The number of currently open read transactions",
+          std::move(sources.open_views));
+  // etcd counts the member itself among them.
+  r.AddGauge("etcd_network_known_peers", "The current number of known peers.",
+             {{"Local", HexId(self.value())}, {"Remote", HexId(self.value())}})
+      .Set(1);
 }
 
 // What etcd shows and a member of one, or one without bbolt files, never moves: dashboards expect
 // the series.
 void MemberMetrics::AddUnmoved() {
   const std::vector<double> disk = ExponentialBuckets(0.001, 2, 14);
+  // The revision of an auth store in which nothing was ever changed.
+  registry_.AddGauge("etcd_debugging_auth_revision", "The current revision of auth store.").Set(1);
+  // All of a stream's messages go one way here; rpc shows that one under the watch stream's name.
+  registry_.AddHistogram(
+      "etcd_debugging_server_watch_send_loop_control_stream_duration_seconds",
+      "The total duration in seconds of running through the send loop control stream response.",
+      disk);
+  registry_.AddHistogram(
+      "etcd_debugging_server_watch_send_loop_progress_duration_seconds",
+      "The total duration in seconds of running through the progress loop control stream response.",
+      disk);
+  registry_.AddCounter("etcd_debugging_store_expires_total", "Total number of expired keys.");
+  registry_.AddCounter("etcd_debugging_store_watch_requests_total",
+                       "Total number of incoming watch requests (new or reestablished).");
+  registry_.AddGauge("etcd_debugging_store_watchers", "Count of currently active watchers.");
+  registry_.AddGauge("etcd_grpc_proxy_cache_hits_total", "Total number of cache hits");
+  registry_.AddGauge("etcd_grpc_proxy_cache_keys_total", "Total number of keys/ranges cached");
+  registry_.AddGauge("etcd_grpc_proxy_cache_misses_total", "Total number of cache misses");
+  registry_.AddCounter("etcd_grpc_proxy_events_coalescing_total",
+                       "Total number of events coalescing");
+  registry_.AddGauge("etcd_grpc_proxy_watchers_coalescing_total",
+                     "Total number of current watchers coalescing");
   registry_.AddGauge("etcd_server_snapshot_apply_in_progress_total",
                      "1 if the server is applying the incoming snapshot. 0 if none.");
   registry_.AddCounter(

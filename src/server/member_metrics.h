@@ -19,6 +19,7 @@ class MemberMetrics {
     std::function<double()> db_size_in_use;
     std::function<double()> revision;
     std::function<double()> compact_revision;
+    std::function<double()> open_views;
   };
   // The sources are asked until this object goes.
   MemberMetrics(MetricRegistry& registry, MemberId self, int64_t quota_bytes, Sources sources);

@@ -57,7 +57,7 @@ struct Options {
 
   std::chrono::nanoseconds warning_apply_duration = std::chrono::milliseconds(100);
   std::chrono::nanoseconds watch_progress_interval{0};  // 0 = 10 minutes
-  bool lease_checkpoint = false;  // feature gate LeaseCheckpoint
+  bool lease_checkpoint = false;                        // feature gate LeaseCheckpoint
 
   // 5 s + 2 x election timeout: bounds every proposal and every read barrier.
   std::chrono::nanoseconds request_timeout() const {

@@ -30,10 +30,6 @@ Status Zero(File& file, uint64_t from, uint64_t to) {
   return absl::OkStatus();
 }
 
-double Seconds(std::chrono::steady_clock::duration d) {
-  return std::chrono::duration<double>(d).count();
-}
-
 }  // namespace
 
 Writer::Writer(FileSystem& fs, std::string dir, Metadata metadata, Options options)
