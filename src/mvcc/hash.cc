@@ -28,9 +28,14 @@ StatusOr<ErrorOr<ReadView::KvHash>> ReadView::HashKv(int64_t at) const {
   if (at > 0 && at < compacted) {
     return ErrorOr<KvHash>(Error::kCompacted);
   }
+  MS_ASSIGN_OR_RETURN(const KvHash out, HashKvWith(at > 0 ? at : version_->revision, compacted));
+  return ErrorOr<KvHash>(out);
+}
+
+StatusOr<ReadView::KvHash> ReadView::HashKvWith(int64_t at, int64_t compacted) const {
   KvHash out;
   out.compact_revision = compacted;
-  out.hash_revision = at > 0 ? at : version_->revision;
+  out.hash_revision = at;
   // etcd skips superseded rows only while something is alive at the asked-for revision.
   bool any_alive = LiveTotal(version_->root) > 0 && out.hash_revision == version_->revision;
   if (!any_alive) {
@@ -64,7 +69,7 @@ StatusOr<ErrorOr<ReadView::KvHash>> ReadView::HashKv(int64_t at) const {
   }
   MS_RETURN_IF_ERROR(scan->status());
   out.hash = crc;
-  return ErrorOr<KvHash>(out);
+  return out;
 }
 
 Status ReadView::ForEachRevision(

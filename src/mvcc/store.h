@@ -103,6 +103,10 @@ class ReadView {
     int64_t hash_revision = 0;
   };
   StatusOr<ErrorOr<KvHash>> HashKv(int64_t at) const;
+  // What HashKv(at) would have answered with `compacted` as the watermark. REQUIRES: the removal of
+  // rows for a later watermark has not begun, which holding a view of before it ensures;
+  // CheckRevision(at) == kOk.
+  StatusOr<KvHash> HashKvWith(int64_t at, int64_t compacted) const;
   // Maintenance.Hash: the ten buckets in etcd's layout. bg-N.
   StatusOr<uint32_t> HashAll() const;
 

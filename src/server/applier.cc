@@ -250,6 +250,11 @@ void Applier::Publish() {
       conf_state_changed_ = false;
     }
   }
+  for (CompactionBegun& begun : compactions_begun_) {
+    begun.after = p_.store.View();
+    p_.compaction_begun(std::move(begun));
+  }
+  compactions_begun_.clear();
   p_.shared.store_used_bytes.store(p_.store.published_logical_bytes());
   p_.shared.revision.store(p_.store.revision(), std::memory_order_release);
   p_.shared.applied_term.store(last_.term.value(), std::memory_order_release);

@@ -31,6 +31,7 @@
 #include "server/alarms.h"
 #include "server/apply_metrics.h"
 #include "server/authorize.h"
+#include "server/compaction_hashes.h"
 #include "server/entry_codec.h"
 #include "server/queues.h"
 #include "server/raft_driver.h"
@@ -60,6 +61,7 @@ class Applier : public Task {
     raft::EntryId applied;       // found in the store
     raft::ConfState conf_state;  // at `applied`
     std::function<void()> raise_no_space;
+    std::function<void(CompactionBegun)> compaction_begun;
   };
   explicit Applier(Params params);
 
@@ -169,6 +171,7 @@ class Applier : public Task {
   bool conf_state_changed_ = false;
   MonoTime next_compaction_step_{0};
   MonoTime compaction_began_{0};
+  std::vector<CompactionBegun> compactions_begun_;  // in the running batch
   bool compacting_ = false;
   Replier replier_;
 

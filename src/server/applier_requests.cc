@@ -150,7 +150,11 @@ Reply Applier::ApplyCompaction(const DecodedEntry& entry, bool* later, const App
   reply.error = MayApply(entry, admin);
   if (reply.error == Error::kOk) {
     const MonoTime began = p_.clock.Now();
+    const int64_t previous = p_.store.compact_revision();
     reply.error = p_.store.Compact(request.revision, batch_);
+    if (reply.error == Error::kOk) {
+      compactions_begun_.push_back({request.revision, previous, p_.store.View(), {}});
+    }
     metrics_.index_compaction_pause_ms.Observe(Seconds(p_.clock.Now() - began) * 1000);
     if (!compacting_) {
       compaction_began_ = began;

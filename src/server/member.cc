@@ -83,7 +83,9 @@ Member::Member(Options options, Environment env, BootResult boot)
                 .self = boot_.self,
                 .applied = boot_.applied,
                 .conf_state = boot_.initial.conf_state,
-                .raise_no_space = [this] { proposer_.RaiseNoSpace(); }}),
+                .raise_no_space = [this] { proposer_.RaiseNoSpace(); },
+                .compaction_begun =
+                    [this](CompactionBegun begun) { HashCompaction(std::move(begun)); }}),
       housekeeper_({.options = options_,
                     .clock = env_.clock,
                     .metrics = env_.metrics,
@@ -98,6 +100,8 @@ Member::Member(Options options, Environment env, BootResult boot)
                     .maintain = [this] { Maintain(); }}),
       jobs_(env_.pool),
       marked_(boot_.initial.compacted.index),
+      replay_end_(boot_.initial.entries.empty() ? boot_.applied.index
+                                                : boot_.initial.entries.back().index),
       flush_asked_(boot_.applied.index),
       flush_at_(env_.clock.Now()),
       metrics_(
@@ -208,12 +212,10 @@ void Member::MaybeFlush(MonoTime now) {
     flush_at_ = now;
     return;
   }
-  const Index replay_end =
-      boot_.initial.entries.empty() ? boot_.applied.index : boot_.initial.entries.back().index;
   bool replayed = false;
-  if (!replay_flushed_ && applied >= replay_end) {
+  if (!replay_flushed_ && applied >= replay_end_) {
     replay_flushed_ = true;
-    replayed = replay_end > boot_.applied.index + kReplayedUnflushedMax;
+    replayed = replay_end_ > boot_.applied.index + kReplayedUnflushedMax;
   }
   const bool much =
       boot_.backend->unflushed_bytes() >= kUnflushedBytesMax && flush_asked_ <= flushed;

@@ -92,6 +92,7 @@ class Member : public Server, private watch::HeaderSource {
   std::optional<Reply> AfterBarrier(ReplyTo reply_to,
                                     absl::AnyInvocable<std::optional<Reply>()> then);
   // member_maintenance.cc
+  void HashCompaction(CompactionBegun begun);
   std::optional<Reply> DowngradeTo(DowngradeAction action, std::string target, ReplyTo reply_to);
   std::optional<Reply> ProposeDowngrade(bool enabled, std::string target, ReplyTo reply_to);
 
@@ -128,11 +129,13 @@ class Member : public Server, private watch::HeaderSource {
 
   // ---- "timer"
   Index marked_;                 // up to where the log has a snapshot mark
+  const Index replay_end_;       // where the log found at boot ended
   Index flush_asked_;            // applied when the last flush was asked for
   bool replay_flushed_ = false;  // the log's tail found at boot was looked at
   MonoTime flush_at_{0};
 
   // ---- any thread
+  CompactionHashes compaction_hashes_;
   std::atomic<int> defragmenting_{0};
   MemberMetrics metrics_;
 };

@@ -79,9 +79,36 @@ Error Member::Hash(ReplyTo reply_to) {
       reply_to);
 }
 
+// Off the hot threads; until it is done no row of the compaction goes. A pool that is full means no
+// stored hash: HashKV then computes one with the new watermark.
+void Member::HashCompaction(CompactionBegun begun) {
+  const bool taken = pool_.TrySubmit([this, begun = std::move(begun)] {
+    const StatusOr<mvcc::ReadView::KvHash> hash =
+        begun.after.HashKvWith(begun.revision, begun.previous);
+    if (!hash.ok()) {
+      MS_LOG(kError, "failed to hash the store at a compaction").Error(Message(hash.status()));
+      return;
+    }
+    compaction_hashes_.Store(*hash);
+    MS_LOG(kInfo, "storing new hash")
+        .Unsigned("hash", hash->hash)
+        .Num("compact-revision", begun.revision)
+        .Num("revision", hash->hash_revision);
+  });
+  if (!taken) {
+    MS_LOG(kWarn, "the store is not hashed at a compaction: the pool is full");
+  }
+}
+
 Error Member::HashKv(int64_t revision, ReplyTo reply_to) {
   return jobs_.Run(
       [this, revision] {
+        if (const auto stored = compaction_hashes_.Find(revision)) {
+          Reply reply = NewReply();
+          reply.revision = View().revision();
+          reply.body = HashKvResult{stored->hash, stored->compact_revision, stored->hash_revision};
+          return reply;
+        }
         const MonoTime start = env_.clock.Now();
         const mvcc::ReadView view = View();
         StatusOr<ErrorOr<mvcc::ReadView::KvHash>> hash = view.HashKv(revision);

@@ -112,6 +112,10 @@ TEST_F(StoreTest, HashesAreEtcds) {
   EXPECT_EQ(store_->Compact(3, batch_), Error::kOk);
   Publish();
   EXPECT_EQ(Hash(4), 1078105330u);  // before the rows are gone
+  // What a compaction stores: the hash with the watermark of before it.
+  EXPECT_EQ(store_->View().HashKvWith(3, -1)->hash, 1497393236u);
+  EXPECT_EQ(store_->View().HashKvWith(4, 3)->hash, 1078105330u);
+  EXPECT_EQ(store_->View().HashKvWith(4, -1)->hash, 718558968u);
   CompactAll(4);
   EXPECT_EQ(Hash(0), 2881044257u);
   Put("z", "z");

@@ -2,6 +2,7 @@
 // leases hold (grpc-api 2 to 5; cases C16, C22, C24, C25, C48, C53). Method: one member stepped by
 // hand, crashed where the case asks for it.
 #include <set>
+#include <tuple>
 
 #include "common/coding.h"
 #include "tests/unit/server/harness.h"
@@ -64,6 +65,45 @@ TEST_F(MemberRequestsTest, RequestBeyondTheLimitIsRefusedByName) {
   Propose(RequestKind::kPut, PutBytes("k", std::string(1001, 'v')), &refused);
   EXPECT_EQ(refused, Error::kRequestTooLarge);
   EXPECT_EQ(Put("k", std::string(900, 'v')).error, Error::kOk);
+}
+
+// The answers of a real etcd 3.7.1 (etcd-files.md 3), which keeps what each compaction hashed.
+TEST_F(MemberRequestsTest, HashAtACompactionIsTheOneOfBeforeIt) {
+  Start();
+  const auto hash = [&](int64_t revision) {
+    const uint64_t call = next_call_++;
+    EXPECT_EQ(server_->HashKv(revision, {&sink_, call, 0}), Error::kOk);
+    Run();
+    const auto result = std::get<HashKvResult>(Take(call).body);
+    return std::tuple(result.hash, result.compact_revision, result.hash_revision);
+  };
+  using Answer = std::tuple<uint32_t, int64_t, int64_t>;
+  ASSERT_EQ(Grant(60, 17).error, Error::kOk);
+  Put("foo", "bar");
+  Put("k", "v", 17);
+  Delete("foo");
+  ASSERT_EQ(Compact(3, true).error, Error::kOk);
+  EXPECT_EQ(hash(4), Answer(1078105330u, 3, 4));
+  EXPECT_EQ(hash(3), Answer(1497393236u, -1, 3));
+  ASSERT_EQ(Compact(4, true).error, Error::kOk);
+  EXPECT_EQ(hash(4), Answer(1078105330u, 3, 4));
+  EXPECT_EQ(hash(3), Answer(1497393236u, -1, 3));
+  EXPECT_EQ(hash(0), Answer(2881044257u, 4, 4));
+  Put("z", "z");
+  EXPECT_EQ(hash(5), Answer(2018980031u, 4, 5));
+}
+
+// A member that is killed again and again must not replay more at each start.
+TEST_F(MemberRequestsTest, AStartThatReplayedMuchIsFollowedByAFlush) {
+  Start();
+  for (int i = 0; i < 1500; ++i) {
+    Put("k" + std::to_string(i), "v");
+  }
+  const Index before = backend_->flushed_applied_index();
+  CrashAndRestart();
+  EXPECT_EQ(Get("k1499"), "v");
+  Pass(seconds(1));
+  EXPECT_GE(backend_->flushed_applied_index().value(), before.value() + 1500);
 }
 
 TEST_F(MemberRequestsTest, UnknownRequestIsNotSkippedButStopsTheMember) {
