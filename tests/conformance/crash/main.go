@@ -1,13 +1,17 @@
-// crash: kills a server with SIGKILL at random moments under load and checks, after each restart, that nothing
-// acknowledged was lost, that revisions never went back and that a watch resumed across all restarts has no gap.
+// crash: kills a server with SIGKILL at random moments under load and checks, after each restart, every revision of its
+// history: that each acknowledged write is there with its values, versions and revisions, that each write in doubt is
+// there once, whole, or not at all, that nothing else is, that reads saw what the history held, that leases and
+// revocations stayed, and that a watcher which lives through all of it misses and repeats nothing.
 //
-//	crash -server BINARY [-rounds 500] [-seed 1]
+//	crash -server BINARY [-rounds 500] [-seed 1] [-round-ms 300] [-dir DIR]
 //
-// Works on Mainstay and on etcd 3.7: the flags are the same.
+// Works on Mainstay and on etcd 3.7: the flags are the same. A failure keeps the directory with data and log, and prints
+// the command that repeats the run.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand"
@@ -15,52 +19,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"sort"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
-
-const keys = 40
-
-// What may stand under a key: the newest acknowledged write, and writes after it whose outcome is unknown.
-type keyModel struct {
-	ackedRev int64
-	acked    string // "" = deleted or never written
-	maybe    map[string]bool
-}
-
-type model struct {
-	sync.Mutex
-	byKey   map[string]*keyModel
-	highest int64 // newest revision that any answer reported
-	leases  map[clientv3.LeaseID]bool
-	writes  int64
-	compact int64
-}
-
-func (m *model) saw(rev int64) {
-	if rev > m.highest {
-		m.highest = rev
-	}
-}
-
-func freePort() int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "crash:", err)
-		os.Exit(2)
-	}
-}
 
 type server struct {
 	binary, dir string
@@ -69,293 +36,284 @@ type server struct {
 	log         *os.File
 }
 
-func (s *server) start() {
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (s *server) start() error {
+	url := func(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
 	s.cmd = exec.Command(s.binary, "--name", "crash", "--data-dir", s.dir,
-		"--listen-client-urls", fmt.Sprintf("http://127.0.0.1:%d", s.port),
-		"--advertise-client-urls", fmt.Sprintf("http://127.0.0.1:%d", s.port),
-		"--listen-peer-urls", fmt.Sprintf("http://127.0.0.1:%d", s.peer),
-		"--initial-advertise-peer-urls", fmt.Sprintf("http://127.0.0.1:%d", s.peer),
-		"--snapshot-count", "500", "--log-level", "warn")
+		"--listen-client-urls", url(s.port), "--advertise-client-urls", url(s.port),
+		"--listen-peer-urls", url(s.peer), "--initial-advertise-peer-urls", url(s.peer),
+		"--initial-cluster", "crash="+url(s.peer), "--snapshot-count", "500", "--log-level", "warn")
 	s.cmd.Stderr, s.cmd.Stdout = s.log, s.log
-	check(s.cmd.Start())
+	// Whatever ends this program ends the server.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return s.cmd.Start()
 }
 
 func (s *server) kill() {
-	s.cmd.Process.Signal(syscall.SIGKILL)
-	s.cmd.Wait()
-}
-
-type run struct {
-	m       *model
-	seq     int64
-	seqLock sync.Mutex
-	failed  int
-}
-
-func (r *run) fail(format string, args ...any) {
-	r.failed++
-	fmt.Printf("FAILED: "+format+"\n", args...)
-}
-
-func (r *run) value() string {
-	r.seqLock.Lock()
-	defer r.seqLock.Unlock()
-	r.seq++
-	return strconv.FormatInt(r.seq, 10)
-}
-
-// One writer owns a part of the keys, so that the order of its own writes is known.
-func (r *run) writer(ctx context.Context, c *clientv3.Client, id, writers int, rng *rand.Rand) {
-	m := r.m
-	for ctx.Err() == nil {
-		key := fmt.Sprintf("k/%02d", (rng.Intn(keys)/writers)*writers%keys+id)
-		m.Lock()
-		km := m.byKey[key]
-		if km == nil {
-			km = &keyModel{maybe: map[string]bool{}}
-			m.byKey[key] = km
-		}
-		m.Unlock()
-		v := r.value()
-		op := clientv3.OpPut(key, v)
-		wanted := v
-		var lease clientv3.LeaseID
-		switch n := rng.Intn(10); {
-		case n == 0:
-			op, wanted = clientv3.OpDelete(key), ""
-		case n == 1:
-			if g, err := c.Grant(ctx, 3600); err == nil {
-				lease = g.ID
-				op = clientv3.OpPut(key, v, clientv3.WithLease(lease))
-			}
-		}
-		m.Lock()
-		km.maybe[wanted] = true
-		m.Unlock()
-		var rev int64
-		var err error
-		if rng.Intn(3) == 0 {
-			var t *clientv3.TxnResponse
-			t, err = c.Txn(ctx).If(clientv3.Compare(clientv3.Version(key), ">", -1)).Then(op).Commit()
-			if err == nil {
-				rev = t.Header.Revision
-			}
-		} else {
-			var o clientv3.OpResponse
-			o, err = c.Do(ctx, op)
-			if err == nil {
-				if p := o.Put(); p != nil {
-					rev = p.Header.Revision
-				} else {
-					rev = o.Del().Header.Revision
-				}
-			}
-		}
-		if err != nil {
-			return // unknown outcome: this writer stops here until the next round
-		}
-		m.Lock()
-		m.saw(rev)
-		m.writes++
-		km.acked, km.ackedRev, km.maybe = wanted, rev, map[string]bool{}
-		if lease != 0 {
-			m.leases[lease] = true
-		}
-		m.Unlock()
-		if rng.Intn(200) == 0 && rev > 50 {
-			if _, err := c.Compact(ctx, rev-20); err == nil {
-				m.Lock()
-				if rev-20 > m.compact {
-					m.compact = rev - 20
-				}
-				m.Unlock()
-			}
-		}
+	if s.cmd != nil && s.cmd.Process != nil {
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
 	}
 }
 
-// Follows all keys from where it stood; checks that no revision comes twice or backwards and keeps what it saw.
-type follower struct {
-	next   int64
-	state  map[string]string
-	events int64
+func toPair(e *clientv3.Event) pair {
+	kv := e.Kv
+	return pair{key: string(kv.Key), value: string(kv.Value), deleted: e.Type == clientv3.EventTypeDelete,
+		create: kv.CreateRevision, mod: kv.ModRevision, version: kv.Version, lease: kv.Lease}
 }
 
-func (f *follower) drain(r *run, c *clientv3.Client, upTo int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	for f.next <= upTo {
-		for resp := range c.Watch(ctx, "k/", clientv3.WithPrefix(), clientv3.WithRev(f.next)) {
-			if resp.CompactRevision > 0 {
-				// What was compacted cannot be replayed; the state at that revision is read instead.
-				g, err := c.Get(ctx, "k/", clientv3.WithPrefix(), clientv3.WithRev(resp.CompactRevision))
-				if err != nil {
-					break
-				}
-				f.state = map[string]string{}
-				for _, kv := range g.Kvs {
-					f.state[string(kv.Key)] = string(kv.Value)
-				}
-				f.next = resp.CompactRevision + 1
-				break
-			}
-			if resp.Err() != nil {
-				break
-			}
-			for _, e := range resp.Events {
-				if e.Kv.ModRevision < f.next {
-					r.fail("watch: revision %d after %d", e.Kv.ModRevision, f.next-1)
-				}
-				if e.Type == clientv3.EventTypeDelete {
-					delete(f.state, string(e.Kv.Key))
-				} else {
-					f.state[string(e.Kv.Key)] = string(e.Kv.Value)
-				}
-				f.events++
-			}
-			if n := len(resp.Events); n > 0 {
-				f.next = resp.Events[n-1].Kv.ModRevision + 1
-			}
-			if f.next > upTo {
-				break
-			}
+// history hands over the events of each revision from `from` on, whole, until take returns false.
+func history(ctx context.Context, c *clientv3.Client, from int64, take func(group []pair) bool) error {
+	var group []pair
+	for r := range c.Watch(ctx, "k/", clientv3.WithPrefix(), clientv3.WithRev(from)) {
+		if r.CompactRevision > 0 {
+			return fmt.Errorf("watch from %d: compacted at %d", from, r.CompactRevision)
 		}
-		if ctx.Err() != nil {
-			r.fail("watch: stood at %d and did not reach %d within 20 s", f.next-1, upTo)
-			return
+		if err := r.Err(); err != nil {
+			return err
+		}
+		for _, e := range r.Events {
+			p := toPair(e)
+			if len(group) > 0 && group[0].mod != p.mod {
+				if !take(group) {
+					return nil
+				}
+				group = nil
+			}
+			group = append(group, p)
+		}
+		// Without fragments a response ends with a whole revision.
+		if len(group) > 0 {
+			if !take(group) {
+				return nil
+			}
+			group = nil
 		}
 	}
+	return ctx.Err()
 }
 
-func (r *run) verify(c *clientv3.Client, f *follower) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+// verify replays what the store says happened since the last time, and holds the end against its content.
+func verify(c *clientv3.Client, check *checker) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	g, err := c.Get(ctx, "k/", clientv3.WithPrefix())
 	if err != nil {
-		r.fail("the server does not answer after its restart: %v", err)
-		return
+		return fmt.Errorf("the server does not answer after its restart: %w", err)
 	}
-	m := r.m
-	m.Lock()
-	defer m.Unlock()
-	if g.Header.Revision < m.highest {
-		r.fail("revision went back: %d after %d was acknowledged", g.Header.Revision, m.highest)
+	end := g.Header.Revision
+	if check.verified < end {
+		err = history(ctx, c, check.verified+1, func(group []pair) bool {
+			if len(check.failures) > 0 {
+				return false
+			}
+			check.replay(group)
+			return check.verified < end
+		})
+		if err != nil {
+			return fmt.Errorf("history from %d to %d stands at %d: %w", check.verified, end, check.verified, err)
+		}
 	}
-	m.saw(g.Header.Revision)
-	have, last := map[string]string{}, int64(0)
+	// Leases may end while this runs: read what the end of the history is the end of.
+	g, err = c.Get(ctx, "k/", clientv3.WithPrefix(), clientv3.WithRev(check.verified))
+	if err != nil {
+		return err
+	}
+	var all []pair
 	for _, kv := range g.Kvs {
-		have[string(kv.Key)] = string(kv.Value)
-		if kv.ModRevision > last {
-			last = kv.ModRevision
-		}
+		all = append(all, pair{key: string(kv.Key), value: string(kv.Value), create: kv.CreateRevision, mod: kv.ModRevision,
+			version: kv.Version, lease: kv.Lease})
 	}
-	for key, km := range m.byKey {
-		v := have[key]
-		if v != km.acked && !km.maybe[v] {
-			r.fail("%s: holds %q, acknowledged was %q at revision %d", key, v, km.acked, km.ackedRev)
-		}
-		km.acked, km.maybe = v, map[string]bool{} // what was unknown is known now
-	}
-	f.drain(r, c, last)
-	for key := range m.byKey {
-		if f.state[key] != have[key] {
-			r.fail("watch: %s ends as %q, the store holds %q", key, f.state[key], have[key])
-		}
-	}
+	check.settle(max(end, check.verified), all)
 	l, err := c.Leases(ctx)
 	if err != nil {
-		r.fail("leases: %v", err)
-		return
+		return err
 	}
-	there := map[clientv3.LeaseID]bool{}
+	there := map[int64]bool{}
 	for _, s := range l.Leases {
-		there[s.ID] = true
+		there[int64(s.ID)] = true
 	}
-	for id := range m.leases {
-		if !there[id] {
-			r.fail("lease %x is lost", int64(id))
-		}
-	}
-	for id := range m.leases {
-		if len(m.leases) > 200 {
-			if _, err := c.Revoke(ctx, id); err == nil {
-				delete(m.leases, id)
-			}
-		}
-	}
-	// Revoking deletes keys: the model follows.
-	g, err = c.Get(ctx, "k/", clientv3.WithPrefix())
-	if err == nil {
-		have = map[string]string{}
-		for _, kv := range g.Kvs {
-			have[string(kv.Key)] = string(kv.Value)
-		}
-		for key, km := range m.byKey {
-			km.acked = have[key]
-		}
-		m.saw(g.Header.Revision)
-	}
+	check.settleLeases(there)
+	return nil
 }
 
-func main() {
+// watcher follows the history while it is made, across kills; what it saw must be what is replayed later.
+type watcher struct {
+	next atomic.Int64
+	mu   sync.Mutex
+	seen map[int64]string
+}
+
+func (w *watcher) follow(ctx context.Context, c *clientv3.Client, check *checker) {
+	// The error is the server's end; what matters is what came before it.
+	_ = history(ctx, c, w.next.Load(), func(group []pair) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if got := group[0].mod; got != w.next.Load() {
+			check.Lock()
+			check.fail("live watch: revision %d came where %d was due", got, w.next.Load())
+			check.Unlock()
+			return false
+		}
+		w.seen[group[0].mod] = describe(group)
+		w.next.Store(group[0].mod + 1)
+		return true
+	})
+}
+
+func (w *watcher) compare(check *checker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	check.Lock()
+	defer check.Unlock()
+	for revision, saw := range w.seen {
+		if held, there := check.history[revision]; !there || held != saw {
+			check.fail("the live watch saw at revision %d: %s; the history holds: %s", revision, saw, held)
+		}
+	}
+	w.seen = map[int64]string{}
+}
+
+type program struct {
+	s        *server
+	check    *checker
+	live     *watcher
+	rng      *rand.Rand
+	ids      atomic.Int64
+	acked    atomic.Int64
+	roundMs  int
+	restarts []time.Duration
+}
+
+// round starts the server, verifies what it holds and, unless it is the last, loads it and kills it.
+func (p *program) round(last bool) error {
+	began := time.Now()
+	if err := p.s.start(); err != nil {
+		return err
+	}
+	// The client would wait a second after a refused connection.
+	for deadline := began.Add(60 * time.Second); time.Now().Before(deadline); {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", p.s.port))
+		if err == nil {
+			conn.Close()
+			break
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{fmt.Sprintf("127.0.0.1:%d", p.s.port)},
+		DialTimeout: 30 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ready, cancelReady := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancelReady()
+	for {
+		if _, err = c.Get(ready, "ready"); err == nil {
+			break
+		}
+		if ready.Err() != nil {
+			return fmt.Errorf("not ready after 30 s: %w", err)
+		}
+	}
+	p.restarts = append(p.restarts, time.Since(began))
+	if err := verify(c, p.check); err != nil {
+		return err
+	}
+	p.live.compare(p.check)
+	if len(p.check.failures) > 0 {
+		return errors.New("the history does not hold")
+	}
+	if last {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var group sync.WaitGroup
+	spawn := func(f func()) {
+		group.Add(1)
+		go func() { defer group.Done(); f() }()
+	}
+	spawn(func() { p.live.follow(ctx, c, p.check) })
+	l := &load{c: c, check: p.check, ids: &p.ids, acked: &p.acked, liveNext: &p.live.next}
+	for i := 0; i < 8; i++ {
+		rng := rand.New(rand.NewSource(p.rng.Int63()))
+		spawn(func() { l.run(ctx, rng) })
+	}
+	time.Sleep(time.Duration(20+p.rng.Intn(2*p.roundMs)) * time.Millisecond)
+	p.s.kill()
+	time.Sleep(20 * time.Millisecond) // answers that were on their way
+	cancel()
+	group.Wait()
+	return nil
+}
+
+func spread(times []time.Duration) string {
+	sorted := append([]time.Duration(nil), times...)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i] < sorted[j] })
+	return fmt.Sprintf("p50 %.2f s, max %.2f s", sorted[len(sorted)/2].Seconds(), sorted[len(sorted)-1].Seconds())
+}
+
+func run() error {
 	binary := flag.String("server", "", "server binary")
 	rounds := flag.Int("rounds", 500, "kills")
 	seed := flag.Int64("seed", 1, "seed")
-	keep := flag.String("dir", "", "working directory (a temporary one by default)")
+	roundMs := flag.Int("round-ms", 170, "mean time of load before a kill")
+	dir := flag.String("dir", "", "working directory (a temporary one by default)")
 	flag.Parse()
-	dir := *keep
-	if dir == "" {
-		var err error
-		dir, err = os.MkdirTemp("", "crash")
-		check(err)
-		defer os.RemoveAll(dir)
-	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	check(err)
-	s := &server{binary: *binary, dir: filepath.Join(dir, "data"), port: freePort(), peer: freePort(), log: log}
-	r := &run{m: &model{byKey: map[string]*keyModel{}, leases: map[clientv3.LeaseID]bool{}}}
-	f := &follower{next: 1, state: map[string]string{}}
-	rng := rand.New(rand.NewSource(*seed))
-	fmt.Printf("seed %d, %s\n", *seed, *binary)
-	passed := 0
-	for round := 1; round <= *rounds; round++ {
-		before := r.failed
-		s.start()
-		c, err := clientv3.New(clientv3.Config{Endpoints: []string{fmt.Sprintf("127.0.0.1:%d", s.port)},
-			DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
-		check(err)
-		r.verify(c, f)
-		ctx, cancel := context.WithCancel(context.Background())
-		var writers sync.WaitGroup
-		const n = 8
-		for w := 0; w < n; w++ {
-			writers.Add(1)
-			go func(w int, seed int64) {
-				defer writers.Done()
-				r.writer(ctx, c, w, n, rand.New(rand.NewSource(seed)))
-			}(w, rng.Int63())
+	if *dir == "" {
+		made, err := os.MkdirTemp("", "crash")
+		if err != nil {
+			return err
 		}
-		time.Sleep(time.Duration(20+rng.Intn(300)) * time.Millisecond)
-		s.kill()
-		time.Sleep(20 * time.Millisecond)
-		cancel()
-		writers.Wait()
-		c.Close()
-		if r.failed == before {
-			passed++
-		} else {
-			fmt.Printf("round %d failed\n", round)
+		*dir = made
+	}
+	log, err := os.Create(filepath.Join(*dir, "log"))
+	if err != nil {
+		return err
+	}
+	p := &program{s: &server{binary: *binary, dir: filepath.Join(*dir, "data"), log: log}, check: newChecker(),
+		live: &watcher{seen: map[int64]string{}}, rng: rand.New(rand.NewSource(*seed)), roundMs: *roundMs}
+	p.live.next.Store(2)
+	defer p.s.kill()
+	for _, port := range []*int{&p.s.port, &p.s.peer} {
+		if *port, err = freePort(); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("seed %d, %s\n", *seed, *binary)
+	for round := 1; round <= *rounds+1; round++ {
+		if err := p.round(round > *rounds); err != nil {
+			for i, failure := range p.check.failures {
+				if i < 20 {
+					fmt.Println("FAILED:", failure)
+				}
+			}
+			return fmt.Errorf("round %d: %w\nkept: %s (data, log)\nagain: run.sh %s %d %d", round, err, *dir, *binary, *rounds, *seed)
 		}
 		if round%50 == 0 {
-			fmt.Printf("round %d: %d writes acknowledged, revision %d, %d events followed, compacted at %d\n", round, r.m.writes,
-				r.m.highest, f.events, r.m.compact)
-		}
-		if r.failed > 20 {
-			break
+			fmt.Printf("%d kills: %d writes acknowledged, %d revisions replayed; ready after %s\n", round, p.acked.Load(),
+				p.check.checked, spread(p.restarts[max(0, len(p.restarts)-50):]))
 		}
 	}
-	fmt.Printf("%d passed, %d failed\n", passed, *rounds-passed)
-	if r.failed > 0 {
+	fmt.Printf("%d kills passed: %d writes acknowledged, %d revisions replayed\n", *rounds, p.acked.Load(), p.check.checked)
+	n := min(50, len(p.restarts))
+	fmt.Printf("ready after a restart: first %d: %s; last %d: %s\n", n, spread(p.restarts[:n]), n, spread(p.restarts[len(p.restarts)-n:]))
+	p.s.kill()
+	return os.RemoveAll(*dir)
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "crash:", err)
 		os.Exit(1)
 	}
 }
