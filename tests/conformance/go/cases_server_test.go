@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -27,6 +28,7 @@ type member struct {
 	dir    string
 	client string // host:port
 	peer   string
+	scheme string // of both
 	flags  []string
 	env    []string
 	cmd    *exec.Cmd
@@ -78,7 +80,8 @@ func newMember(t *testing.T, flags ...string) *member {
 	if serverBinary() == "" {
 		t.Skip("CONFORMANCE_SERVER is not set: this case starts a server of its own")
 	}
-	return &member{t: t, dir: filepath.Join(t.TempDir(), "data"), client: freeAddress(t), peer: freeAddress(t), flags: flags}
+	return &member{t: t, dir: filepath.Join(t.TempDir(), "data"), client: freeAddress(t), peer: freeAddress(t),
+		scheme: "http", flags: flags}
 }
 
 func startMember(t *testing.T, flags ...string) *member {
@@ -92,9 +95,9 @@ func startMember(t *testing.T, flags ...string) *member {
 func (m *member) start() {
 	m.t.Helper()
 	args := append([]string{"--name", "m", "--data-dir", m.dir,
-		"--listen-client-urls", "http://" + m.client, "--advertise-client-urls", "http://" + m.client,
-		"--listen-peer-urls", "http://" + m.peer, "--initial-advertise-peer-urls", "http://" + m.peer,
-		"--initial-cluster", "m=http://" + m.peer, "--heartbeat-interval", "20", "--election-timeout", "200"}, m.flags...)
+		"--listen-client-urls", m.scheme + "://" + m.client, "--advertise-client-urls", m.scheme + "://" + m.client,
+		"--listen-peer-urls", m.scheme + "://" + m.peer, "--initial-advertise-peer-urls", m.scheme + "://" + m.peer,
+		"--initial-cluster", "m=" + m.scheme + "://" + m.peer, "--heartbeat-interval", "20", "--election-timeout", "200"}, m.flags...)
 	m.cmd = exec.Command(serverBinary(), args...)
 	m.cmd.Env = append(os.Environ(), m.env...)
 	m.cmd.Stdout, m.cmd.Stderr = &m.log, &m.log
@@ -114,7 +117,7 @@ func (m *member) awaitReady() {
 	m.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		if code, _ := m.tryGet("/health"); code == 200 {
+		if code, _ := m.tryGet("/readyz"); code == 200 {
 			return
 		}
 		select {
@@ -174,8 +177,12 @@ func (m *member) alive() bool {
 
 func (m *member) newClient() *clientv3.Client {
 	m.t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.client}, DialTimeout: 5 * time.Second,
-		MaxCallRecvMsgSize: 1 << 30, MaxCallSendMsgSize: 1 << 30})
+	config := clientv3.Config{Endpoints: []string{m.client}, DialTimeout: 5 * time.Second,
+		MaxCallRecvMsgSize: 1 << 30, MaxCallSendMsgSize: 1 << 30}
+	if m.scheme == "https" {
+		config.TLS = anyServer()
+	}
+	c, err := clientv3.New(config)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -195,8 +202,9 @@ func (m *member) rawConn() *grpc.ClientConn {
 }
 
 func (m *member) tryGet(path string) (int, string) {
-	c := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	r, err := c.Get("http://" + m.client + path)
+	c := http.Client{Timeout: 5 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: anyServer()}}
+	r, err := c.Get(m.scheme + "://" + m.client + path)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -204,6 +212,8 @@ func (m *member) tryGet(path string) (int, string) {
 	text, _ := io.ReadAll(r.Body)
 	return r.StatusCode, string(text)
 }
+
+func anyServer() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
 // The value of a metric without labels; false when it is not there.
 func (m *member) metric(name string) (float64, bool) {
