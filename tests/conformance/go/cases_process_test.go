@@ -72,6 +72,64 @@ func TestC16_RevisionAfterAKillInCompaction(t *testing.T) {
 	})
 }
 
+// A compaction that was killed half-way gives the same hash as one that was left alone, at once and when it is done.
+func TestC51_HashAfterAnInterruptedCompaction(t *testing.T) {
+	prepare := func(flags ...string) (*member, int64) {
+		m := startMember(t, flags...)
+		c := m.newClient()
+		var head int64
+		for i := 0; i < 400; i++ {
+			head = mustPut(t, c, fmt.Sprintf("k%02d", i%40), fmt.Sprint(i)).Header.Revision
+		}
+		for i := 0; i < 10; i++ {
+			r, err := c.Delete(ctx(t), fmt.Sprintf("k%02d", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			head = r.Header.Revision
+		}
+		return m, head
+	}
+	hash := func(m *member) *clientv3.HashKVResponse {
+		r, err := m.newClient().HashKV(ctx(t), m.client, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	twin, head := prepare()
+	for _, at := range []int64{head - 15, head} { // among the writes, and at the head with no later write
+		if _, err := twin.newClient().Compact(ctx(t), at, clientv3.WithCompactPhysical()); err != nil {
+			t.Fatal(err)
+		}
+		wanted := hash(twin)
+		m, _ := prepare("--compaction-batch-limit", "10", "--compaction-sleep-interval", "30ms")
+		if at == head { // the twin was compacted twice
+			if _, err := m.newClient().Compact(ctx(t), head-15, clientv3.WithCompactPhysical()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := m.newClient().Compact(ctx(t), at); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		m.kill()
+		m.start()
+		for i := 0; i < 20; i++ {
+			got := hash(m)
+			want(t, "hash", got.Hash, wanted.Hash)
+			want(t, "compact revision", got.CompactRevision, wanted.CompactRevision)
+			want(t, "hash revision", got.HashRevision, wanted.HashRevision)
+			time.Sleep(100 * time.Millisecond)
+		}
+		alarms, err := m.newClient().AlarmList(ctx(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "alarms", len(alarms.Alarms), 0)
+	}
+}
+
 type change struct {
 	rev     int64
 	key     string
