@@ -138,6 +138,11 @@ std::optional<std::string> DocumentSplitter::Next() {
       return document;
     }
   }
+  if (start_ == text_.size()) {
+    // White space alone is not kept: it has no limit.
+    text_.clear();
+    start_ = at_ = 0;
+  }
   return std::nullopt;
 }
 

@@ -150,7 +150,7 @@ class Call : public StreamSink, public GrpcCall {
     }
     // The usual case: one whole message in one piece, nothing before it.
     if (input_.empty()) {
-      while (!finished_ && data.size() >= 5) {
+      while (!finished_ && !paused_ && data.size() >= 5) {
         const uint32_t length = LoadBE32(data.data() + 1);
         if (!CheckLength(length) || data.size() - 5 < length) {
           break;
@@ -169,18 +169,21 @@ class Call : public StreamSink, public GrpcCall {
       return;
     }
     half_closed_ = true;
-    if (!input_.empty()) {
-      return Finish(GrpcCode::kInternal, "unexpected EOF");
-    }
-    if (sink_ != nullptr) {
-      sink_->OnHalfClose();
+    if (!paused_) {
+      HalfClose();
     }
   }
   void OnWritten(size_t bytes) override {
     if (sink_ != nullptr && !finished_) {
       sink_->OnWritten(bytes);
     }
+    if (output_full_ && !finished_ && stream_ != nullptr &&
+        stream_->unsent_bytes() <= kUnsentPauseBytes / 2) {
+      output_full_ = false;
+      Throttle();
+    }
   }
+  size_t held_bytes() const override { return input_.size() - input_at_; }
   void OnClosed() override {
     stream_ = nullptr;
     if (!finished_) {
@@ -239,6 +242,16 @@ class Call : public StreamSink, public GrpcCall {
       part.Prepend(std::exchange(pending_prefix_, Buffer()));
     }
     stream_->SendBody(std::move(part));
+    if (!output_full_ && stream_->unsent_bytes() > kUnsentPauseBytes) {
+      output_full_ = true;
+      Throttle();
+    }
+  }
+  void SetInputPaused(bool paused) override {
+    if (!finished_ && stream_ != nullptr) {
+      sink_full_ = paused;
+      Throttle();
+    }
   }
   void Finish(GrpcCode code, std::string_view message) override {
     if (finished_) {
@@ -271,6 +284,35 @@ class Call : public StreamSink, public GrpcCall {
   size_t unsent_bytes() const override { return stream_ != nullptr ? stream_->unsent_bytes() : 0; }
 
  private:
+  // Input goes on once neither the sink nor the output has a reason against it.
+  void Throttle() {
+    const bool pause = sink_full_ || output_full_;
+    if (pause == paused_) {
+      return;
+    }
+    paused_ = pause;
+    if (!paused_) {
+      Deframe();  // it may pause, or end, this call again
+    }
+    if (finished_ || stream_ == nullptr) {
+      return;
+    }
+    stream_->SetInputPaused(paused_);
+    if (!paused_ && half_closed_ && !deframing_) {
+      HalfClose();
+    }
+  }
+  void HalfClose() {
+    if (std::exchange(half_close_told_, true)) {
+      return;
+    }
+    if (held_bytes() > 0) {
+      return Finish(GrpcCode::kInternal, "unexpected EOF");
+    }
+    if (sink_ != nullptr) {
+      sink_->OnHalfClose();
+    }
+  }
   void CancelTimer() {
     if (timer_) {
       timer_loop_->Cancel(*timer_);
@@ -354,23 +396,31 @@ class Call : public StreamSink, public GrpcCall {
       sink_->OnMessage(std::move(bytes));
     }
   }
+  // Not entered anew from a message that it delivers: the outer loop goes on with the rest.
   void Deframe() {
-    size_t at = 0;
-    while (!finished_ && input_.size() - at >= 5) {
-      const uint32_t length = LoadBE32(input_.data() + at + 1);
+    if (std::exchange(deframing_, true)) {
+      return;
+    }
+    while (!finished_ && !paused_ && input_.size() - input_at_ >= 5) {
+      const uint32_t length = LoadBE32(input_.data() + input_at_ + 1);
       if (!CheckLength(length)) {
         break;
       }
-      if (input_.size() - at - 5 < length) {
-        input_.reserve(at + 5 + length);
+      if (input_.size() - input_at_ - 5 < length) {
+        input_.reserve(input_at_ + 5 + length);
         break;
       }
-      const char flag = input_[at];
-      Buffer message = Buffer::Copy(std::string_view(input_).substr(at + 5, length));
-      at += 5 + size_t{length};
+      const char flag = input_[input_at_];
+      Buffer message = Buffer::Copy(std::string_view(input_).substr(input_at_ + 5, length));
+      input_at_ += 5 + size_t{length};
       Message(flag, std::move(message));
     }
-    input_.erase(0, at);
+    // Not after each message of a long queue: that would move the rest once per message.
+    if (finished_ || input_at_ >= input_.size() / 2) {
+      input_.erase(0, finished_ ? input_.size() : input_at_);
+      input_at_ = 0;
+    }
+    deframing_ = false;
   }
 
   Stream* stream_;
@@ -380,12 +430,18 @@ class Call : public StreamSink, public GrpcCall {
   Loop* timer_loop_ = nullptr;
   std::unique_ptr<GrpcSink> sink_;
   std::string input_;
+  size_t input_at_ = 0;  // what is before it was delivered
   Buffer pending_prefix_;
   std::optional<MonoTime> deadline_;
   std::vector<std::pair<std::string, std::string>> initial_, trailers_;
   bool gzip_ = false;
   bool head_sent_ = false;
   bool half_closed_ = false;
+  bool half_close_told_ = false;
+  bool sink_full_ = false;    // SetInputPaused()
+  bool output_full_ = false;  // the peer does not read
+  bool paused_ = false;       // either
+  bool deframing_ = false;
   bool finished_ = false;
 };
 

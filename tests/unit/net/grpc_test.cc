@@ -39,10 +39,12 @@ class FakeStream : public Stream {
     ended = head_only = true;
   }
   void Reset(uint32_t) override {}
-  size_t unsent_bytes() const override { return 0; }
+  size_t unsent_bytes() const override { return unsent; }
+  void SetInputPaused(bool to) override { paused = to; }
 
   int status = 0;
-  bool ended = false, head_only = false;
+  bool ended = false, head_only = false, paused = false;
+  size_t unsent = 0;
   std::string body;
   std::map<std::string, std::string> fields;
 
@@ -61,6 +63,10 @@ class EchoRouter : public GrpcRouter {
     Sink(GrpcCall& call, EchoRouter& router) : call_(call), router_(router) {}
     void OnMessage(Buffer message) override {
       router_.heard.emplace_back(message.view());
+      if (router_.heard.size() == router_.pause_after) {
+        call_.SetInputPaused(true);
+        router_.paused = &call_;
+      }
       call_.Send(BufferChain(std::move(message)));
     }
     void OnHalfClose() override { call_.Finish(GrpcCode::kOk, ""); }
@@ -79,6 +85,8 @@ class EchoRouter : public GrpcRouter {
   }
   bool HasService(std::string_view service) const override { return service == "pkg.Service"; }
 
+  size_t pause_after = 0;  // messages; 0: never
+  GrpcCall* paused = nullptr;
   std::vector<std::string> heard;
   std::vector<GrpcCode> gone;
   std::optional<MonoTime> deadline;
@@ -137,6 +145,59 @@ TEST_F(GrpcTest, CompressionIsRefusedWhereItWasNotNamed) {
   const auto sink = Start();
   sink->OnBody(Buffer::Copy(Framed("x", 1)));
   EXPECT_EQ(Field("grpc-status"), "13");
+}
+
+TEST_F(GrpcTest, APausedCallHearsNothingAndLosesNothing) {
+  const std::string bytes = Framed("one") + Framed("two") + Framed("") + Framed("four");
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    router.heard.clear();
+    router.pause_after = 1;
+    FakeStream one(loop, peer);
+    one.request().headers.Add("content-type", "application/grpc");
+    const auto sink = handler->OnRequest(one);
+    sink->OnBody(Buffer::Copy(std::string_view(bytes).substr(0, cut)));
+    sink->OnBody(Buffer::Copy(std::string_view(bytes).substr(cut)));
+    sink->OnEnd();
+    ASSERT_EQ(router.heard, std::vector<std::string>{"one"}) << "cut at " << cut;
+    EXPECT_TRUE(one.paused);
+    EXPECT_EQ(sink->held_bytes(), bytes.size() - 8);
+    EXPECT_FALSE(one.ended);  // the half-close waits behind the messages
+    router.pause_after = 3;
+    router.paused->SetInputPaused(false);
+    ASSERT_EQ(router.heard, (std::vector<std::string>{"one", "two", ""})) << "cut at " << cut;
+    EXPECT_TRUE(one.paused);
+    router.paused->SetInputPaused(false);
+    ASSERT_EQ(router.heard, (std::vector<std::string>{"one", "two", "", "four"}));
+    EXPECT_FALSE(one.paused);
+    EXPECT_EQ(sink->held_bytes(), 0u);
+    EXPECT_EQ(one.fields["grpc-status"], "0");
+    EXPECT_EQ(one.body, bytes);
+  }
+}
+
+TEST_F(GrpcTest, BytesMissingBehindAPauseAreStillAnError) {
+  router.pause_after = 1;
+  const auto sink = Start();
+  sink->OnBody(Buffer::Copy(Framed("one") + "xyz"));
+  sink->OnEnd();
+  EXPECT_FALSE(stream.ended);
+  router.paused->SetInputPaused(false);
+  EXPECT_EQ(Field("grpc-status"), "13");
+}
+
+TEST_F(GrpcTest, AClientThatReadsNothingIsNotHeardEither) {
+  const auto sink = Start();
+  stream.unsent = kUnsentPauseBytes + 1;
+  sink->OnBody(Buffer::Copy(Framed("one") + Framed("two")));
+  EXPECT_EQ(router.heard, std::vector<std::string>{"one"});
+  EXPECT_TRUE(stream.paused);
+  stream.unsent = kUnsentPauseBytes - 1;
+  sink->OnWritten(2);
+  EXPECT_TRUE(stream.paused);
+  stream.unsent = kUnsentPauseBytes / 2;
+  sink->OnWritten(1);
+  EXPECT_EQ(router.heard, (std::vector<std::string>{"one", "two"}));
+  EXPECT_FALSE(stream.paused);
 }
 
 TEST_F(GrpcTest, AnUnknownEncodingIsUnimplemented) {
