@@ -67,32 +67,73 @@ std::optional<std::chrono::nanoseconds> ParseGrpcTimeout(std::string_view text) 
 
 namespace {
 
-// Inflates one gzip message; nullopt if it is no gzip or grows beyond the limit.
-std::optional<Buffer> Gunzip(std::string_view bytes, size_t bytes_max) {
-  z_stream z{};
-  if (inflateInit2(&z, 15 + 16) != Z_OK) {
-    return std::nullopt;
+struct Inflated {
+  Buffer message;
+  GrpcCode code = GrpcCode::kOk;  // or why not, in grpc-go's words
+  std::string error;
+};
+
+Inflated NotInflated(std::string_view step, std::string_view why) {
+  return {{}, GrpcCode::kInternal, fmt::format("grpc: failed to {}: {}", step, why)};
+}
+
+// What zlib's refusal is called; only a member's head is "decompress" to grpc-go, its rest "read".
+Inflated GzipError(const z_stream& z, bool in_head) {
+  const std::string_view step = in_head ? "decompress the message" : "read decompressed data";
+  if (z.avail_in == 0) {
+    return NotInflated(step, "unexpected EOF");
   }
+  const std::string_view reason = z.msg != nullptr ? z.msg : "";
+  return NotInflated(step, in_head ? "gzip: invalid header"
+                           : reason == "incorrect data check" || reason == "incorrect length check"
+                               ? "gzip: invalid checksum"
+                               : "flate: corrupt input");
+}
+
+// Inflates one message: one gzip member or several, one after the other, as Go's reader takes them.
+Inflated Gunzip(std::string_view bytes, size_t bytes_max) {
+  z_stream z{};
+  if (bytes.empty()) {
+    return NotInflated("decompress the message", "EOF");
+  }
+  if (inflateInit2(&z, 15 + 16) != Z_OK) {
+    return {{}, GrpcCode::kResourceExhausted, "grpc: out of memory"};
+  }
+  constexpr size_t kStep = 16 << 10;
   std::string out;
+  Inflated result;
   z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   z.avail_in = static_cast<uInt>(bytes.size());
-  int rc = Z_OK;
-  while (rc == Z_OK && out.size() <= bytes_max) {
+  bool in_head = true;
+  while (true) {
     const size_t had = out.size();
-    out.resize(had + (16 << 10));
+    out.resize(had + kStep);
     z.next_out = reinterpret_cast<Bytef*>(out.data() + had);
-    z.avail_out = 16 << 10;
-    rc = inflate(&z, Z_NO_FLUSH);
+    z.avail_out = kStep;
+    const int rc = inflate(&z, Z_NO_FLUSH);
     out.resize(out.size() - z.avail_out);
-    if (rc == Z_BUF_ERROR) {
+    // Ten bytes at least are a member's head.
+    in_head = in_head && z.total_in < 10;
+    if (out.size() > bytes_max) {
+      result = {
+          {},
+          GrpcCode::kResourceExhausted,
+          fmt::format("grpc: received message after decompression larger than max {}", bytes_max)};
+      break;
+    }
+    if (rc == Z_STREAM_END && z.avail_in == 0) {
+      result.message = Buffer::Copy(out);
+      break;
+    }
+    if (rc == Z_STREAM_END) {
+      inflateReset(&z);
+    } else if (rc != Z_OK) {
+      result = GzipError(z, in_head);
       break;
     }
   }
   inflateEnd(&z);
-  if (rc != Z_STREAM_END || out.size() > bytes_max) {
-    return std::nullopt;
-  }
-  return Buffer::Copy(out);
+  return result;
 }
 
 class Call : public StreamSink, public GrpcCall {
@@ -118,6 +159,8 @@ class Call : public StreamSink, public GrpcCall {
     gzip_ = head.headers.Get("grpc-encoding") == "gzip";
     const std::string_view encoding = head.headers.Get("grpc-encoding");
     if (!encoding.empty() && encoding != "identity" && !gzip_) {
+      // grpc-go does not say what would do; the protocol wants it said.
+      AddTrailer("grpc-accept-encoding", "identity,gzip");
       return Finish(
           GrpcCode::kUnimplemented,
           fmt::format("grpc: Decompressor is not installed for grpc-encoding \"{}\"", encoding));
@@ -307,7 +350,7 @@ class Call : public StreamSink, public GrpcCall {
       return;
     }
     if (held_bytes() > 0) {
-      return Finish(GrpcCode::kInternal, "unexpected EOF");
+      return Fail(GrpcCode::kUnknown, "unexpected EOF");
     }
     if (sink_ != nullptr) {
       sink_->OnHalfClose();
@@ -386,11 +429,11 @@ class Call : public StreamSink, public GrpcCall {
         return Fail(GrpcCode::kInternal,
                     "grpc: compressed flag set with identity or empty encoding");
       }
-      std::optional<Buffer> plain = Gunzip(bytes.view(), options_.receive_bytes_max);
-      if (!plain) {
-        return Fail(GrpcCode::kInternal, "grpc: failed to decompress the received message");
+      Inflated plain = Gunzip(bytes.view(), options_.receive_bytes_max);
+      if (plain.code != GrpcCode::kOk) {
+        return Fail(plain.code, plain.error);
       }
-      bytes = *std::move(plain);
+      bytes = std::move(plain.message);
     }
     if (sink_ != nullptr) {
       sink_->OnMessage(std::move(bytes));

@@ -3,6 +3,7 @@
 #include "net/grpc.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <map>
 
@@ -101,6 +102,20 @@ std::string Framed(std::string_view message, char flag = 0) {
   return out;
 }
 
+std::string Gzip(std::string_view text) {
+  z_stream z{};
+  EXPECT_EQ(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(deflateBound(&z, text.size()), '\0');
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  z.avail_in = static_cast<uInt>(text.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&z, Z_FINISH), Z_STREAM_END);
+  out.resize(z.total_out);
+  deflateEnd(&z);
+  return out;
+}
+
 class GrpcTest : public ::testing::Test {
  protected:
   GrpcTest() { stream.request().headers.Add("content-type", "application/grpc"); }
@@ -182,7 +197,7 @@ TEST_F(GrpcTest, BytesMissingBehindAPauseAreStillAnError) {
   sink->OnEnd();
   EXPECT_FALSE(stream.ended);
   router.paused->SetInputPaused(false);
-  EXPECT_EQ(Field("grpc-status"), "13");
+  EXPECT_EQ(Field("grpc-status"), "2");
 }
 
 TEST_F(GrpcTest, AClientThatReadsNothingIsNotHeardEither) {
@@ -206,6 +221,52 @@ TEST_F(GrpcTest, AnUnknownEncodingIsUnimplemented) {
   EXPECT_EQ(Field("grpc-status"), "12");
   EXPECT_EQ(Field("grpc-message"),
             "grpc: Decompressor is not installed for grpc-encoding \"snappy\"");
+  EXPECT_EQ(Field("grpc-accept-encoding"), "identity,gzip");
+}
+
+// Texts and codes as etcd 3.7.1 gave them for the same bytes.
+TEST_F(GrpcTest, GzipIsDecodedAndItsFaultsAreNamed) {
+  const std::string good = Gzip("hello");
+  std::string wrong_sum = good;
+  wrong_sum[wrong_sum.size() - 8] = static_cast<char>(wrong_sum[wrong_sum.size() - 8] ^ 1);
+  const struct {
+    std::string bytes, heard, code, text;
+  } cases[] = {
+      {good, "hello", "0", ""},
+      {Gzip(""), "", "0", ""},
+      {Gzip("a") + Gzip("b"), "ab", "0", ""},
+      {Gzip(std::string(1000, 'z')), std::string(1000, 'z'), "0", ""},
+      {"", "", "13", "grpc: failed to decompress the message: EOF"},
+      {"junkjunkjunkjunk", "", "13",
+       "grpc: failed to decompress the message: gzip: invalid header"},
+      {good.substr(0, 5), "", "13", "grpc: failed to decompress the message: unexpected EOF"},
+      {good.substr(0, good.size() - 6), "", "13",
+       "grpc: failed to read decompressed data: unexpected EOF"},
+      {wrong_sum, "", "13", "grpc: failed to read decompressed data: gzip: invalid checksum"},
+      {Gzip(std::string(50 << 20, '\0')).substr(0, 990), "", "8",
+       "grpc: received message after decompression larger than max 1000"},
+  };
+  for (const auto& one : cases) {
+    router.heard.clear();
+    FakeStream call(loop, peer);
+    call.request().headers.Add("content-type", "application/grpc");
+    call.request().headers.Add("grpc-encoding", "gzip");
+    const auto sink = handler->OnRequest(call);
+    // A message that is not compressed may stand beside one that is.
+    sink->OnBody(Buffer::Copy(Framed("plain") + Framed(one.bytes, 1)));
+    sink->OnEnd();
+    EXPECT_EQ(call.fields["grpc-status"], one.code) << one.text;
+    EXPECT_EQ(call.fields["grpc-message"], one.text);
+    ASSERT_EQ(router.heard.size(), one.code == "0" ? 2u : 1u) << one.text;
+    EXPECT_EQ(router.heard.back(), one.code == "0" ? one.heard : "plain");
+  }
+}
+
+TEST_F(GrpcTest, AnUnknownPayloadFormatIsRefused) {
+  const auto sink = Start();
+  sink->OnBody(Buffer::Copy(Framed("x", 2)));
+  EXPECT_EQ(Field("grpc-status"), "13");
+  EXPECT_EQ(Field("grpc-message"), "grpc: received unexpected payload format 2");
 }
 
 TEST_F(GrpcTest, UnknownNamesAreToldApart) {
@@ -240,7 +301,9 @@ TEST_F(GrpcTest, BytesMissingAtTheEndAreAnError) {
   sink->OnBody(Buffer::Copy(Framed("whole") + "\0\0"));
   sink->OnBody(Buffer::Static("x"));
   sink->OnEnd();
-  EXPECT_EQ(Field("grpc-status"), "13");
+  EXPECT_EQ(Field("grpc-status"), "2");
+  EXPECT_EQ(Field("grpc-message"), "unexpected EOF");
+  EXPECT_EQ(router.gone.size(), 1u);  // the handler learns of it
 }
 
 TEST_F(GrpcTest, ALostStreamIsToldOnce) {
