@@ -71,7 +71,9 @@ class Stream {
   Loop& loop() const { return *loop_; }
 
   // The response, in this order: Respond() alone; or SendHead(), any SendBody(), End(). For
-  // HTTP/1.1 a response without content-length goes out in chunks.
+  // HTTP/1.1 a response without content-length goes out in chunks. Status 101, from OnRequest() for
+  // HTTP/1.1 and a request without a body, turns the connection into a tunnel: bytes go both ways
+  // as they are, until End() or the connection's end; OnEnd() is not called.
   virtual void SendHead(int status, const FieldList& fields) = 0;
   virtual void SendBody(BufferChain body) = 0;
   // `trailers` are sent over HTTP/2 only.

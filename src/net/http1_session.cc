@@ -20,6 +20,8 @@ constexpr int kNotHttp = -1;
 
 std::string_view Reason(int status) {
   switch (status) {
+    case 101:
+      return "Switching Protocols";
     case 200:
       return "OK";
     case 204:
@@ -133,6 +135,7 @@ class Http1Stream : public Stream {
   bool ended_ = false;
   bool keep_alive_ = true;
   bool input_paused_ = false;
+  bool tunnel_ = false;
 };
 
 class Http1Session : public Session {
@@ -181,7 +184,8 @@ class Http1Session : public Session {
       return now - began_ <= (head_begun_ ? o.header_timeout : o.idle_timeout);
     }
     // A body must keep coming, unless it is we who do not want it.
-    return state_ == State::kResponding || input_paused() || now - heard_ <= o.header_timeout;
+    return state_ == State::kResponding || state_ == State::kTunnel || input_paused() ||
+           now - heard_ <= o.header_timeout;
   }
   void OnClosed() override {
     if (stream_ != nullptr) {
@@ -194,7 +198,16 @@ class Http1Session : public Session {
 
  private:
   friend class Http1Stream;
-  enum class State { kHead, kBody, kChunkSize, kChunkData, kChunkEnd, kTrailers, kResponding };
+  enum class State {
+    kHead,
+    kBody,
+    kChunkSize,
+    kChunkData,
+    kChunkEnd,
+    kTrailers,
+    kResponding,
+    kTunnel
+  };
 
   bool BodyPaused() const {
     return stream_ != nullptr && stream_->input_paused_ && state_ != State::kResponding;
@@ -252,6 +265,11 @@ class Http1Session : public Session {
           ParseTrailer();
           break;
         case State::kResponding:
+          return;
+        case State::kTunnel:
+          if (!input_.empty() && !stream_->ended_) {
+            stream_->sink_->OnBody(Buffer::Copy(std::exchange(input_, {})));
+          }
           return;
       }
       if (state_ == state && input_.size() == before) {
@@ -430,7 +448,9 @@ class Http1Session : public Session {
     } else {
       stream_->sink_ = handler->OnRequest(*stream_);
     }
-    if (!has_body) {
+    if (stream_->tunnel_) {
+      state_ = State::kTunnel;
+    } else if (!has_body) {
       EndOfRequest();
     }
   }
@@ -563,7 +583,10 @@ void Http1Stream::SendHead(int status, const FieldList& fields) {
       out += "Transfer-Encoding: chunked\r\n";
     }
   }
-  if (!keep_alive_ || session_.close_) {
+  tunnel_ = status == 101;
+  if (tunnel_) {
+    keep_alive_ = false;
+  } else if (!keep_alive_ || session_.close_) {
     keep_alive_ = false;
     out += "Connection: close\r\n";
   }
