@@ -40,6 +40,7 @@ class DocumentSplitter {
   bool too_long() const { return held_bytes() > bytes_max_; }
 
  private:
+  void Compact();
   const size_t bytes_max_;
   std::string text_;
   size_t start_ = 0;  // of the document
