@@ -8,6 +8,8 @@
 #include "common/coding.h"
 #include "common/log.h"
 #include "http/gateway.h"
+#include "http/gateway_socket.h"
+#include "http/websocket.h"
 #include "rpc/grpc_handler.h"
 
 namespace mainstay::http {
@@ -150,6 +152,9 @@ std::unique_ptr<net::StreamSink> HttpFront::OnRequest(net::Stream& stream) {
       path = std::string(kGatewayPrefix) + path.substr(kOldPrefix.size());
     }
     if (options_.gateway && StartsWith(path, kGatewayPrefix)) {
+      if (WantsWebSocket(stream.head())) {
+        return StartGatewaySocket(services_, loop, stream, path);
+      }
       return StartGateway(services_, loop, exchange, path);
     }
   }

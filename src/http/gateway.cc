@@ -29,6 +29,8 @@ void RespondStatus(Exchange& exchange, Code code, std::string_view message) {
   exchange.Respond(HttpStatus(code), fields, StatusJson(code, message));
 }
 
+class GatewaySink;
+
 class GatewayCall : public rpc::Call {
  public:
   GatewayCall(rpc::Loop& loop, const rpc::Method& method, ExchangePtr exchange)
@@ -38,6 +40,20 @@ class GatewayCall : public rpc::Call {
   std::string_view client_address() const override {
     return exchange_->alive() ? std::string_view(exchange_->stream().peer().address)
                               : std::string_view();
+  }
+  void SetInputPaused(bool paused) override {
+    handler_full_ = paused;
+    Throttle();
+  }
+  bool input_paused() const { return handler_full_ || output_full_; }
+  // The sink that hears when input goes on; null once it is gone.
+  void set_sink(GatewaySink* sink) { sink_ = sink; }
+  void OutputLeft() {
+    if (written_ > 0 && exchange_->alive() && exchange_->stream().unsent_bytes() == 0) {
+      Written(std::exchange(written_, 0));
+      output_full_ = false;
+      Throttle();
+    }
   }
 
  protected:
@@ -85,7 +101,13 @@ class GatewayCall : public rpc::Call {
     StartStream();
     written_ += size;
     exchange_->Write(BufferChain(Buffer::Copy("{\"result\":" + *json + "}\n")));
+    if (exchange_->alive() && exchange_->stream().unsent_bytes() > net::kUnsentPauseBytes) {
+      output_full_ = true;
+      Throttle();
+    }
   }
+  // Tells the stream, and the sink once input goes on.
+  void Throttle();
   void StartStream() {
     if (!std::exchange(started_, true)) {
       exchange_->Start(
@@ -109,10 +131,11 @@ class GatewayCall : public rpc::Call {
   BufferChain answer_;
   bool too_big_ = false;
   bool started_ = false;
-
- public:
-  // Bytes of messages handed to the stream whose JSON has not left: given back when it is empty.
+  // Bytes of messages handed to the stream whose JSON has not left: given back when it is empty, as
+  // JSON and message differ in length.
   size_t written_ = 0;
+  GatewaySink* sink_ = nullptr;
+  bool handler_full_ = false, output_full_ = false, paused_ = false;
 };
 
 std::optional<std::string_view> GatewayCall::Metadata(std::string_view key) const {
@@ -139,14 +162,38 @@ class GatewaySink : public net::StreamSink {
       : receive_bytes_max_(services.options().request_bytes_max + kGrpcOverheadBytes),
         splitter_(2 * receive_bytes_max_),
         call_(std::move(call)),
-        exchange_(std::move(exchange)) {}
+        exchange_(std::move(exchange)) {
+    call_->set_sink(this);
+  }
+  ~GatewaySink() override { call_->set_sink(nullptr); }
 
   void OnBody(Buffer data) override {
     splitter_.Add(data.view());
     Feed();
   }
   void OnEnd() override {
-    if (call_->ended()) {
+    complete_ = true;
+    if (!call_->input_paused()) {
+      HalfClose();
+    }
+  }
+  void OnWritten(size_t) override { call_->OutputLeft(); }
+  size_t held_bytes() const override { return splitter_.held_bytes(); }
+  void OnClosed() override {
+    exchange_->Detach();
+    call_->Gone(Code::kCancelled);
+  }
+  // Input was paused and is not any more.
+  void GoOn() {
+    Feed();
+    if (complete_ && !call_->input_paused()) {
+      HalfClose();
+    }
+  }
+
+ private:
+  void HalfClose() {
+    if (call_->ended() || std::exchange(half_closed_, true)) {
       return;
     }
     if (splitter_.pending()) {
@@ -158,20 +205,8 @@ class GatewaySink : public net::StreamSink {
     }
     call_->HalfClosed();
   }
-  void OnWritten(size_t) override {
-    // JSON and message differ in length: what was sent counts as written once all of it left.
-    if (exchange_->alive() && exchange_->stream().unsent_bytes() == 0 && call_->written_ > 0) {
-      call_->Written(std::exchange(call_->written_, 0));
-    }
-  }
-  void OnClosed() override {
-    exchange_->Detach();
-    call_->Gone(Code::kCancelled);
-  }
-
- private:
   void Feed() {
-    while (!call_->ended()) {
+    while (!call_->ended() && !call_->input_paused()) {
       std::optional<std::string> document = splitter_.Next();
       if (!document.has_value()) {
         break;
@@ -181,7 +216,7 @@ class GatewaySink : public net::StreamSink {
         Message(*document);
       }
     }
-    if (!call_->ended() && splitter_.too_long()) {
+    if (!call_->ended() && !call_->input_paused() && splitter_.too_long()) {
       TooLarge(2 * receive_bytes_max_);
     }
   }
@@ -208,7 +243,24 @@ class GatewaySink : public net::StreamSink {
   const std::shared_ptr<GatewayCall> call_;
   const ExchangePtr exchange_;
   bool fed_ = false;
+  bool complete_ = false;
+  bool half_closed_ = false;
 };
+
+void GatewayCall::Throttle() {
+  if (std::exchange(paused_, input_paused()) == paused_ || !exchange_->alive()) {
+    return;
+  }
+  exchange_->stream().SetInputPaused(paused_);
+  if (!paused_) {
+    // Not from here: the handler may be in the middle of its work.
+    loop().Post([self = std::static_pointer_cast<GatewayCall>(shared_from_this())] {
+      if (self->sink_ != nullptr) {
+        self->sink_->GoOn();
+      }
+    });
+  }
+}
 
 // For answers that need no body.
 class DoneSink : public net::StreamSink {

@@ -132,13 +132,24 @@ std::optional<std::string> DocumentSplitter::Next() {
     depth_ -= c == '}' || c == ']' ? 1 : 0;
     if (depth_ <= 0 && (c == '}' || c == ']')) {
       std::string document = text_.substr(start_, at_ + 1 - start_);
-      text_.erase(0, at_ + 1);
-      start_ = at_ = 0;
+      start_ = ++at_;
       depth_ = 0;
+      Compact();
       return document;
     }
   }
+  Compact();
   return std::nullopt;
+}
+
+// Not after each document: that would move all the others once for each. White space alone is
+// not kept either, as it has no limit.
+void DocumentSplitter::Compact() {
+  if (start_ > text_.size() / 2) {
+    text_.erase(0, start_);
+    at_ -= start_;
+    start_ = 0;
+  }
 }
 
 bool DocumentSplitter::pending() const {

@@ -35,10 +35,12 @@ class DocumentSplitter {
   std::optional<std::string> Next();
   // True if something that is no white space waits for its end.
   bool pending() const;
+  size_t held_bytes() const { return text_.size() - start_; }
   // True if the document that waits is longer than allowed.
-  bool too_long() const { return text_.size() - start_ > bytes_max_; }
+  bool too_long() const { return held_bytes() > bytes_max_; }
 
  private:
+  void Compact();
   const size_t bytes_max_;
   std::string text_;
   size_t start_ = 0;  // of the document

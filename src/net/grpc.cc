@@ -67,32 +67,73 @@ std::optional<std::chrono::nanoseconds> ParseGrpcTimeout(std::string_view text) 
 
 namespace {
 
-// Inflates one gzip message; nullopt if it is no gzip or grows beyond the limit.
-std::optional<Buffer> Gunzip(std::string_view bytes, size_t bytes_max) {
-  z_stream z{};
-  if (inflateInit2(&z, 15 + 16) != Z_OK) {
-    return std::nullopt;
+struct Inflated {
+  Buffer message;
+  GrpcCode code = GrpcCode::kOk;  // or why not, in grpc-go's words
+  std::string error;
+};
+
+Inflated NotInflated(std::string_view step, std::string_view why) {
+  return {{}, GrpcCode::kInternal, fmt::format("grpc: failed to {}: {}", step, why)};
+}
+
+// What zlib's refusal is called; only a member's head is "decompress" to grpc-go, its rest "read".
+Inflated GzipError(const z_stream& z, bool in_head) {
+  const std::string_view step = in_head ? "decompress the message" : "read decompressed data";
+  if (z.avail_in == 0) {
+    return NotInflated(step, "unexpected EOF");
   }
+  const std::string_view reason = z.msg != nullptr ? z.msg : "";
+  return NotInflated(step, in_head ? "gzip: invalid header"
+                           : reason == "incorrect data check" || reason == "incorrect length check"
+                               ? "gzip: invalid checksum"
+                               : "flate: corrupt input");
+}
+
+// Inflates one message: one gzip member or several, one after the other, as Go's reader takes them.
+Inflated Gunzip(std::string_view bytes, size_t bytes_max) {
+  z_stream z{};
+  if (bytes.empty()) {
+    return NotInflated("decompress the message", "EOF");
+  }
+  if (inflateInit2(&z, 15 + 16) != Z_OK) {
+    return {{}, GrpcCode::kResourceExhausted, "grpc: out of memory"};
+  }
+  constexpr size_t kStep = 16 << 10;
   std::string out;
+  Inflated result;
   z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   z.avail_in = static_cast<uInt>(bytes.size());
-  int rc = Z_OK;
-  while (rc == Z_OK && out.size() <= bytes_max) {
+  bool in_head = true;
+  while (true) {
     const size_t had = out.size();
-    out.resize(had + (16 << 10));
+    out.resize(had + kStep);
     z.next_out = reinterpret_cast<Bytef*>(out.data() + had);
-    z.avail_out = 16 << 10;
-    rc = inflate(&z, Z_NO_FLUSH);
+    z.avail_out = kStep;
+    const int rc = inflate(&z, Z_NO_FLUSH);
     out.resize(out.size() - z.avail_out);
-    if (rc == Z_BUF_ERROR) {
+    // Ten bytes at least are a member's head.
+    in_head = in_head && z.total_in < 10;
+    if (out.size() > bytes_max) {
+      result = {
+          {},
+          GrpcCode::kResourceExhausted,
+          fmt::format("grpc: received message after decompression larger than max {}", bytes_max)};
+      break;
+    }
+    if (rc == Z_STREAM_END && z.avail_in == 0) {
+      result.message = Buffer::Copy(out);
+      break;
+    }
+    if (rc == Z_STREAM_END) {
+      inflateReset(&z);
+    } else if (rc != Z_OK) {
+      result = GzipError(z, in_head);
       break;
     }
   }
   inflateEnd(&z);
-  if (rc != Z_STREAM_END || out.size() > bytes_max) {
-    return std::nullopt;
-  }
-  return Buffer::Copy(out);
+  return result;
 }
 
 class Call : public StreamSink, public GrpcCall {
@@ -118,6 +159,8 @@ class Call : public StreamSink, public GrpcCall {
     gzip_ = head.headers.Get("grpc-encoding") == "gzip";
     const std::string_view encoding = head.headers.Get("grpc-encoding");
     if (!encoding.empty() && encoding != "identity" && !gzip_) {
+      // grpc-go does not say what would do; the protocol wants it said.
+      AddTrailer("grpc-accept-encoding", "identity,gzip");
       return Finish(
           GrpcCode::kUnimplemented,
           fmt::format("grpc: Decompressor is not installed for grpc-encoding \"{}\"", encoding));
@@ -150,7 +193,7 @@ class Call : public StreamSink, public GrpcCall {
     }
     // The usual case: one whole message in one piece, nothing before it.
     if (input_.empty()) {
-      while (!finished_ && data.size() >= 5) {
+      while (!finished_ && !paused_ && data.size() >= 5) {
         const uint32_t length = LoadBE32(data.data() + 1);
         if (!CheckLength(length) || data.size() - 5 < length) {
           break;
@@ -169,18 +212,21 @@ class Call : public StreamSink, public GrpcCall {
       return;
     }
     half_closed_ = true;
-    if (!input_.empty()) {
-      return Finish(GrpcCode::kInternal, "unexpected EOF");
-    }
-    if (sink_ != nullptr) {
-      sink_->OnHalfClose();
+    if (!paused_) {
+      HalfClose();
     }
   }
   void OnWritten(size_t bytes) override {
     if (sink_ != nullptr && !finished_) {
       sink_->OnWritten(bytes);
     }
+    if (output_full_ && !finished_ && stream_ != nullptr &&
+        stream_->unsent_bytes() <= kUnsentPauseBytes / 2) {
+      output_full_ = false;
+      Throttle();
+    }
   }
+  size_t held_bytes() const override { return input_.size() - input_at_; }
   void OnClosed() override {
     stream_ = nullptr;
     if (!finished_) {
@@ -239,6 +285,16 @@ class Call : public StreamSink, public GrpcCall {
       part.Prepend(std::exchange(pending_prefix_, Buffer()));
     }
     stream_->SendBody(std::move(part));
+    if (!output_full_ && stream_->unsent_bytes() > kUnsentPauseBytes) {
+      output_full_ = true;
+      Throttle();
+    }
+  }
+  void SetInputPaused(bool paused) override {
+    if (!finished_ && stream_ != nullptr) {
+      sink_full_ = paused;
+      Throttle();
+    }
   }
   void Finish(GrpcCode code, std::string_view message) override {
     if (finished_) {
@@ -271,6 +327,35 @@ class Call : public StreamSink, public GrpcCall {
   size_t unsent_bytes() const override { return stream_ != nullptr ? stream_->unsent_bytes() : 0; }
 
  private:
+  // Input goes on once neither the sink nor the output has a reason against it.
+  void Throttle() {
+    const bool pause = sink_full_ || output_full_;
+    if (pause == paused_) {
+      return;
+    }
+    paused_ = pause;
+    if (!paused_) {
+      Deframe();  // it may pause, or end, this call again
+    }
+    if (finished_ || stream_ == nullptr) {
+      return;
+    }
+    stream_->SetInputPaused(paused_);
+    if (!paused_ && half_closed_ && !deframing_) {
+      HalfClose();
+    }
+  }
+  void HalfClose() {
+    if (std::exchange(half_close_told_, true)) {
+      return;
+    }
+    if (held_bytes() > 0) {
+      return Fail(GrpcCode::kUnknown, "unexpected EOF");
+    }
+    if (sink_ != nullptr) {
+      sink_->OnHalfClose();
+    }
+  }
   void CancelTimer() {
     if (timer_) {
       timer_loop_->Cancel(*timer_);
@@ -344,33 +429,41 @@ class Call : public StreamSink, public GrpcCall {
         return Fail(GrpcCode::kInternal,
                     "grpc: compressed flag set with identity or empty encoding");
       }
-      std::optional<Buffer> plain = Gunzip(bytes.view(), options_.receive_bytes_max);
-      if (!plain) {
-        return Fail(GrpcCode::kInternal, "grpc: failed to decompress the received message");
+      Inflated plain = Gunzip(bytes.view(), options_.receive_bytes_max);
+      if (plain.code != GrpcCode::kOk) {
+        return Fail(plain.code, plain.error);
       }
-      bytes = *std::move(plain);
+      bytes = std::move(plain.message);
     }
     if (sink_ != nullptr) {
       sink_->OnMessage(std::move(bytes));
     }
   }
+  // Not entered anew from a message that it delivers: the outer loop goes on with the rest.
   void Deframe() {
-    size_t at = 0;
-    while (!finished_ && input_.size() - at >= 5) {
-      const uint32_t length = LoadBE32(input_.data() + at + 1);
+    if (std::exchange(deframing_, true)) {
+      return;
+    }
+    while (!finished_ && !paused_ && input_.size() - input_at_ >= 5) {
+      const uint32_t length = LoadBE32(input_.data() + input_at_ + 1);
       if (!CheckLength(length)) {
         break;
       }
-      if (input_.size() - at - 5 < length) {
-        input_.reserve(at + 5 + length);
+      if (input_.size() - input_at_ - 5 < length) {
+        input_.reserve(input_at_ + 5 + length);
         break;
       }
-      const char flag = input_[at];
-      Buffer message = Buffer::Copy(std::string_view(input_).substr(at + 5, length));
-      at += 5 + size_t{length};
+      const char flag = input_[input_at_];
+      Buffer message = Buffer::Copy(std::string_view(input_).substr(input_at_ + 5, length));
+      input_at_ += 5 + size_t{length};
       Message(flag, std::move(message));
     }
-    input_.erase(0, at);
+    // Not after each message of a long queue: that would move the rest once per message.
+    if (finished_ || input_at_ >= input_.size() / 2) {
+      input_.erase(0, finished_ ? input_.size() : input_at_);
+      input_at_ = 0;
+    }
+    deframing_ = false;
   }
 
   Stream* stream_;
@@ -380,12 +473,18 @@ class Call : public StreamSink, public GrpcCall {
   Loop* timer_loop_ = nullptr;
   std::unique_ptr<GrpcSink> sink_;
   std::string input_;
+  size_t input_at_ = 0;  // what is before it was delivered
   Buffer pending_prefix_;
   std::optional<MonoTime> deadline_;
   std::vector<std::pair<std::string, std::string>> initial_, trailers_;
   bool gzip_ = false;
   bool head_sent_ = false;
   bool half_closed_ = false;
+  bool half_close_told_ = false;
+  bool sink_full_ = false;    // SetInputPaused()
+  bool output_full_ = false;  // the peer does not read
+  bool paused_ = false;       // either
+  bool deframing_ = false;
   bool finished_ = false;
 };
 

@@ -4,6 +4,8 @@
 // asks its Router for a
 //             GrpcSink per call.
 // Threads     The stream's loop.
+// Limits      A call keeps one incomplete message, or while its input is paused what the stream's
+// window let in.
 // Ownership   A GrpcCall is dead once OnGone() was called or Finish() returned: nobody may keep it.
 // Errors      As grpc-go: texts and codes of unknown methods, oversized messages, bad encodings.
 #pragma once
@@ -64,6 +66,9 @@ class GrpcCall {
   virtual void SendPart(BufferChain part) = 0;
   virtual void Finish(GrpcCode code, std::string_view message) = 0;
   virtual size_t unsent_bytes() const = 0;
+  // While paused the sink hears of no message and of no half-close, and the peer is granted no more
+  // input. Going on may call OnMessage() and OnHalfClose() from inside.
+  virtual void SetInputPaused(bool paused) = 0;
 };
 
 class GrpcSink {
@@ -84,6 +89,9 @@ class GrpcRouter {
   virtual std::unique_ptr<GrpcSink> OnCall(GrpcCall& call) = 0;
   virtual bool HasService(std::string_view service) const = 0;
 };
+
+// A call whose peer leaves so much unread hears of no more requests until half of it has left.
+inline constexpr size_t kUnsentPauseBytes = 1 << 20;
 
 struct GrpcOptions {
   size_t receive_bytes_max = 4 << 20;

@@ -22,6 +22,9 @@ namespace mainstay::net {
 
 class Loop;
 
+// What a peer may send on a stream before it must wait for a grant, over HTTP/2.
+inline constexpr int32_t kStreamWindow = 1 << 20;
+
 // Who is at the other end; constant for a connection.
 struct Peer {
   std::string address;  // "ip:port", or the socket's path
@@ -68,7 +71,9 @@ class Stream {
   Loop& loop() const { return *loop_; }
 
   // The response, in this order: Respond() alone; or SendHead(), any SendBody(), End(). For
-  // HTTP/1.1 a response without content-length goes out in chunks.
+  // HTTP/1.1 a response without content-length goes out in chunks. Status 101, from OnRequest() for
+  // HTTP/1.1 and a request without a body, turns the connection into a tunnel: bytes go both ways
+  // as they are, until End() or the connection's end; OnEnd() is not called.
   virtual void SendHead(int status, const FieldList& fields) = 0;
   virtual void SendBody(BufferChain body) = 0;
   // `trailers` are sent over HTTP/2 only.
@@ -81,6 +86,10 @@ class Stream {
   virtual void Reset(uint32_t http2_error) = 0;
   // Bytes given to SendBody() that have not gone to the socket's queue.
   virtual size_t unsent_bytes() const = 0;
+  // While paused the peer is granted no more input on this stream: what was granted already (over
+  // HTTP/2 at most kStreamWindow bytes) still comes to OnBody() and is the sink's to keep. Other
+  // streams of the connection go on.
+  virtual void SetInputPaused(bool paused) = 0;
 
  protected:
   RequestHead head_;
@@ -92,6 +101,10 @@ class StreamSink {
  public:
   virtual ~StreamSink() = default;
   virtual void OnBody(Buffer data) = 0;
+  // Input that is kept because its message is incomplete or the stream is paused. All streams of a
+  // connection together may keep
+  // ServerOptions::held_bytes_max; the stream that goes beyond it is reset.
+  virtual size_t held_bytes() const { return 0; }
   // The request is complete.
   virtual void OnEnd() = 0;
   // `bytes` of SendBody() have left for the socket.

@@ -20,6 +20,8 @@ constexpr int kNotHttp = -1;
 
 std::string_view Reason(int status) {
   switch (status) {
+    case 101:
+      return "Switching Protocols";
     case 200:
       return "OK";
     case 204:
@@ -122,6 +124,7 @@ class Http1Stream : public Stream {
   }
   void Reset(uint32_t) override;
   size_t unsent_bytes() const override;
+  void SetInputPaused(bool paused) override;
 
  private:
   friend class Http1Session;
@@ -131,6 +134,8 @@ class Http1Stream : public Stream {
   bool chunked_ = false;
   bool ended_ = false;
   bool keep_alive_ = true;
+  bool input_paused_ = false;
+  bool tunnel_ = false;
 };
 
 class Http1Session : public Session {
@@ -146,6 +151,10 @@ class Http1Session : public Session {
   }
 
   bool Pump(OutQueue* out, size_t bytes_max) override {
+    // Here and not in SetInputPaused(), which the sink calls from the middle of its own work.
+    if (std::exchange(resume_, false) && stream_ != nullptr) {
+      Parse();
+    }
     while (!output_.empty() && out->size() < bytes_max) {
       out->Add(output_.front());
       output_bytes_ -= output_.front().size();
@@ -161,7 +170,8 @@ class Http1Session : public Session {
   }
 
   bool input_paused() const override {
-    return stream_ != nullptr && state_ == State::kResponding && input_.size() > 0;
+    return stream_ != nullptr &&
+           (BodyPaused() || (state_ == State::kResponding && input_.size() > 0));
   }
   void Shutdown() override {
     close_ = true;
@@ -173,8 +183,9 @@ class Http1Session : public Session {
     if (state_ == State::kHead) {
       return now - began_ <= (head_begun_ ? o.header_timeout : o.idle_timeout);
     }
-    // A body must keep coming.
-    return state_ == State::kResponding || now - heard_ <= o.header_timeout;
+    // A body must keep coming, unless it is we who do not want it.
+    return state_ == State::kResponding || state_ == State::kTunnel || input_paused() ||
+           now - heard_ <= o.header_timeout;
   }
   void OnClosed() override {
     if (stream_ != nullptr) {
@@ -187,7 +198,20 @@ class Http1Session : public Session {
 
  private:
   friend class Http1Stream;
-  enum class State { kHead, kBody, kChunkSize, kChunkData, kChunkEnd, kTrailers, kResponding };
+  enum class State {
+    kHead,
+    kBody,
+    kChunkSize,
+    kChunkData,
+    kChunkEnd,
+    kTrailers,
+    kResponding,
+    kTunnel
+  };
+
+  bool BodyPaused() const {
+    return stream_ != nullptr && stream_->input_paused_ && state_ != State::kResponding;
+  }
 
   void Write(Buffer bytes) {
     output_bytes_ += bytes.size();
@@ -206,7 +230,7 @@ class Http1Session : public Session {
 
   void Parse() {
     heard_ = host_.loop().now();
-    while (!failed_ && !aborted_) {
+    while (!failed_ && !aborted_ && !BodyPaused()) {
       const size_t before = input_.size();
       const State state = state_;
       switch (state_) {
@@ -241,6 +265,11 @@ class Http1Session : public Session {
           ParseTrailer();
           break;
         case State::kResponding:
+          return;
+        case State::kTunnel:
+          if (!input_.empty() && !stream_->ended_) {
+            stream_->sink_->OnBody(Buffer::Copy(std::exchange(input_, {})));
+          }
           return;
       }
       if (state_ == state && input_.size() == before) {
@@ -419,7 +448,9 @@ class Http1Session : public Session {
     } else {
       stream_->sink_ = handler->OnRequest(*stream_);
     }
-    if (!has_body) {
+    if (stream_->tunnel_) {
+      state_ = State::kTunnel;
+    } else if (!has_body) {
       EndOfRequest();
     }
   }
@@ -518,6 +549,7 @@ class Http1Session : public Session {
   bool http10_ = false;
   uint64_t body_left_ = 0;
   uint64_t body_total_ = 0;
+  bool resume_ = false;  // input was paused and goes on
   bool close_ = false;
   bool failed_ = false;
   bool aborted_ = false;
@@ -551,7 +583,10 @@ void Http1Stream::SendHead(int status, const FieldList& fields) {
       out += "Transfer-Encoding: chunked\r\n";
     }
   }
-  if (!keep_alive_ || session_.close_) {
+  tunnel_ = status == 101;
+  if (tunnel_) {
+    keep_alive_ = false;
+  } else if (!keep_alive_ || session_.close_) {
     keep_alive_ = false;
     out += "Connection: close\r\n";
   }
@@ -587,6 +622,12 @@ void Http1Stream::End(const FieldList&) {
 
 void Http1Stream::Reset(uint32_t) {
   session_.aborted_ = true;
+  session_.host_.WantFlush();
+}
+
+void Http1Stream::SetInputPaused(bool paused) {
+  input_paused_ = paused;
+  session_.resume_ = session_.resume_ || !paused;
   session_.host_.WantFlush();
 }
 

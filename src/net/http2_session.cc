@@ -12,8 +12,11 @@
 namespace mainstay::net {
 namespace {
 
-constexpr int32_t kStreamWindow = 1 << 20;
 constexpr int32_t kConnectionWindow = 8 << 20;
+// nghttp2's own 1,000 and 33 would cut a client whose calls all time out at once; these still end a
+// rapid reset (CVE-2023-44487) before it costs much.
+constexpr uint64_t kResetBurst = 20000;
+constexpr uint64_t kResetsPerSecond = 1000;
 // grpc-go forgives two early pings.
 constexpr int kPingStrikesMax = 2;
 constexpr std::chrono::nanoseconds kPingWithoutStreams = std::chrono::hours(2);
@@ -34,6 +37,7 @@ class Http2Stream : public Stream {
   void RespondHeadOnly(int status, const FieldList& fields) override;
   void Reset(uint32_t http2_error) override;
   size_t unsent_bytes() const override { return unsent_; }
+  void SetInputPaused(bool paused) override;
 
  private:
   friend class Http2Session;
@@ -46,6 +50,9 @@ class Http2Stream : public Stream {
   bool head_sent_ = false;
   bool ended_ = false;
   bool deferred_ = false;
+  bool input_paused_ = false;
+  size_t owed_ = 0;  // heard while paused: granted again when it is over
+  size_t held_ = 0;  // the sink's held_bytes(), as the session counts it
   std::deque<Buffer> body_;
   size_t unsent_ = 0;
   std::vector<std::pair<std::string, std::string>> trailers_;
@@ -73,6 +80,9 @@ class Http2Session : public Session {
     nghttp2_option* option = nullptr;
     MS_CHECK(nghttp2_option_new(&option) == 0);
     nghttp2_option_set_max_outbound_ack(option, 256);
+    nghttp2_option_set_stream_reset_rate_limit(option, kResetBurst, kResetsPerSecond);
+    // OnData() says what may be granted again.
+    nghttp2_option_set_no_auto_window_update(option, 1);
     MS_CHECK(nghttp2_session_server_new2(&session_, callbacks, this, option) == 0);
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
@@ -289,7 +299,7 @@ class Http2Session : public Session {
   }
 
   int OnPing() {
-    const MonoTime now = host_.loop().now();
+    const MonoTime now = host_.loop().clock().Now();
     const auto least = config_.options->ping_min_interval;
     if (least.count() <= 0) {
       return 0;
@@ -313,13 +323,45 @@ class Http2Session : public Session {
     return 0;
   }
 
-  static int OnData(
-      nghttp2_session* session, uint8_t, int32_t id, const uint8_t* data, size_t length, void*) {
+  // The connection's window is granted again at once, whoever keeps the data: a stream that waits
+  // must not hold up the others.
+  static int OnData(nghttp2_session* session,
+                    uint8_t,
+                    int32_t id,
+                    const uint8_t* data,
+                    size_t length,
+                    void* user) {
+    Http2Session& me = Self(user);
     auto* stream = static_cast<Http2Stream*>(nghttp2_session_get_stream_user_data(session, id));
-    if (stream != nullptr && stream->sink_ != nullptr) {
-      stream->sink_->OnBody(Buffer::Copy({reinterpret_cast<const char*>(data), length}));
+    if (nghttp2_session_consume_connection(session, length) != 0) {
+      return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
-    return 0;
+    if (stream == nullptr || stream->sink_ == nullptr) {
+      return nghttp2_session_consume_stream(session, id, length) == 0
+                 ? 0
+                 : NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+    stream->sink_->OnBody(Buffer::Copy({reinterpret_cast<const char*>(data), length}));
+    me.CountHeld(*stream);
+    if (stream->held_ > 0 && me.held_ > me.config_.options->held_bytes_max) {
+      return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+    stream->owed_ += length;
+    return me.Grant(*stream) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+  }
+
+  void CountHeld(Http2Stream& stream) {
+    const size_t now = stream.sink_ != nullptr ? stream.sink_->held_bytes() : 0;
+    held_ += now - stream.held_;
+    stream.held_ = now;
+  }
+
+  bool Grant(Http2Stream& stream) {
+    if (stream.input_paused_ || stream.owed_ == 0) {
+      return true;
+    }
+    return nghttp2_session_consume_stream(session_, stream.id_, std::exchange(stream.owed_, 0)) ==
+           0;
   }
 
   static int OnStreamClose(nghttp2_session*, int32_t id, uint32_t, void* user) {
@@ -330,6 +372,7 @@ class Http2Session : public Session {
     }
     std::unique_ptr<Http2Stream> stream = std::move(found->second);
     me.streams_.erase(found);
+    me.held_ -= stream->held_;
     // A head that was refused half-way (too big, malformed) is not waited for.
     if (!stream->head_heard_) {
       --me.open_heads_;
@@ -415,6 +458,7 @@ class Http2Session : public Session {
   const SessionConfig config_;
   nghttp2_session* session_ = nullptr;
   std::unordered_map<int32_t, std::unique_ptr<Http2Stream>> streams_;
+  size_t held_ = 0;  // by all streams' sinks
   OutQueue* out_ = nullptr;
   std::vector<std::pair<int32_t, size_t>> written_;
   bool shutting_down_ = false;
@@ -483,6 +527,15 @@ void Http2Stream::End(const FieldList& trailers) {
     trailers_.emplace_back(name, value);
   }
   Resume();
+}
+
+void Http2Stream::SetInputPaused(bool paused) {
+  input_paused_ = paused;
+  session_.CountHeld(*this);
+  if (!session_.Grant(*this)) {
+    return Reset(NGHTTP2_INTERNAL_ERROR);
+  }
+  session_.host_.WantFlush();
 }
 
 void Http2Stream::Reset(uint32_t http2_error) {

@@ -29,6 +29,9 @@ struct ServerOptions {
   size_t body_bytes_max = 512 << 20;      // of one HTTP request outside gRPC
   size_t output_bytes_max =
       4 << 20;  // queued for one socket; beyond it the connection's input waits
+  // Input that the streams of one HTTP/2 connection may keep together: incomplete messages, and
+  // whole ones of streams that are paused. Beyond it the stream that still sends is reset.
+  size_t held_bytes_max = 256 << 20;
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(10);
   std::chrono::nanoseconds header_timeout =
       std::chrono::seconds(30);  // from the first byte of a head to its end

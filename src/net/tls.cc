@@ -187,6 +187,15 @@ class Context : public TlsContext {
            X509_check_ip_asc(leaf, name.c_str(), 0) == 1;
   }
 
+  static std::string RevokedText(X509* certificate) {
+    std::string hex;
+    const ASN1_INTEGER* serial = X509_get0_serialNumber(certificate);
+    for (int i = 0; i < serial->length; ++i) {
+      fmt::format_to(std::back_inserter(hex), "{:02x}", serial->data[i]);
+    }
+    return "transport: certificate serial " + hex + " revoked";
+  }
+
   // By serial number alone, in every certificate that was presented, as etcd does it.
   std::string CheckRevoked(SSL* ssl) const {
     FILE* file = std::fopen(options_.crl_file.c_str(), "rb");
@@ -204,11 +213,11 @@ class Context : public TlsContext {
       return X509_CRL_get0_by_serial(crl.get(), &entry, X509_get_serialNumber(certificate)) == 1;
     };
     if (X509* leaf = SSL_get0_peer_certificate(ssl); leaf != nullptr && revoked(leaf)) {
-      return "transport: certificate serial is revoked";
+      return RevokedText(leaf);
     }
     for (int i = 0; chain != nullptr && i < sk_X509_num(chain); ++i) {
-      if (revoked(sk_X509_value(chain, i))) {
-        return "transport: certificate serial is revoked";
+      if (X509* const one = sk_X509_value(chain, i); revoked(one)) {
+        return RevokedText(one);
       }
     }
     return {};

@@ -57,6 +57,9 @@ class Call : public std::enable_shared_from_this<Call> {
   // A unary answer: the message and OK.
   void Reply(BufferChain message);
   void Finish(GrpcStatus status);
+  // While paused the handler hears of no message and of no half-close, and the client is granted no
+  // more input. Going on may call the handler from inside.
+  virtual void SetInputPaused(bool paused) = 0;
   bool ended() const { return ended_; }
   Loop& loop() { return loop_; }
   const Method& method() const { return method_; }

@@ -21,6 +21,11 @@ class WireCall : public Call {
   std::string_view client_address() const override {
     return wire_ == nullptr ? std::string_view() : wire_->peer().address;
   }
+  void SetInputPaused(bool paused) override {
+    if (wire_ != nullptr) {
+      wire_->SetInputPaused(paused);
+    }
+  }
   void Detach() { wire_ = nullptr; }
 
  protected:

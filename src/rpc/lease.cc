@@ -12,8 +12,10 @@ namespace {
 
 using server::RequestKind;
 
-// Renewals of one stream that wait for an earlier one.
-constexpr size_t kRenewalsPendingMax = 1000;
+// Renewals of one stream that wait for an earlier one: with so many the stream's input stands, and
+// goes on with few.
+constexpr size_t kRenewalsPendingMax = 64;
+constexpr size_t kRenewalsPendingFew = 16;
 
 // A message whose field 1 is a lease id: LeaseRevokeRequest, LeaseKeepAliveRequest,
 // LeaseTimeToLiveRequest (whose field 2 says whether keys are wanted).
@@ -40,10 +42,11 @@ class KeepAliveHandler : public StreamHandler {
       call_.loop().services().metrics().keep_alive_receive_failures->Add();
       return FinishMalformed(call_.shared_from_this());
     }
-    if (pending_.size() >= kRenewalsPendingMax) {
-      return call_.Finish(ToStatus(Error::kTooManyRequests));
-    }
     pending_.push_back(id);
+    if (!paused_ && pending_.size() >= kRenewalsPendingMax) {
+      paused_ = true;
+      call_.SetInputPaused(true);
+    }
     Next();
   }
   void OnHalfClose() override {
@@ -65,6 +68,13 @@ class KeepAliveHandler : public StreamHandler {
     busy_ = true;
     const LeaseId id = pending_.front();
     pending_.pop_front();
+    if (paused_ && pending_.size() <= kRenewalsPendingFew) {
+      paused_ = false;
+      call_.SetInputPaused(false);  // may come back here through OnMessage(), which finds it busy
+      if (call_.ended()) {
+        return;
+      }
+    }
     // Sampled before renewing: a client never sees a success at or after the lease's end.
     const int64_t revision = ServerOf(call_).View().revision();
     AskServer(
@@ -93,6 +103,7 @@ class KeepAliveHandler : public StreamHandler {
   Call& call_;
   std::deque<LeaseId> pending_;
   bool busy_ = false;
+  bool paused_ = false;
   bool half_closed_ = false;
 };
 

@@ -3,7 +3,10 @@
 
 #include <memory>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "common/check.h"
 #include "net/grpc.h"
 #include "net/loop.h"
 #include "net/session.h"
@@ -39,30 +42,111 @@ class EchoHandler : public Handler {
     Stream& stream_;
     BufferChain body_;
   };
+  // Echoes at once, and ends with the first 'E'.
+  class Tunnel : public StreamSink {
+   public:
+    explicit Tunnel(Stream& stream) : stream_(stream) {}
+    void OnBody(Buffer data) override {
+      MS_CHECK(!ended_);
+      ended_ = data.view().find('E') != std::string_view::npos;
+      stream_.SendBody(BufferChain(std::move(data)));
+      if (ended_) {
+        stream_.End();
+      }
+    }
+    void OnEnd() override { MS_CHECK_MSG(false, "a tunnel has no end"); }
+
+   private:
+    Stream& stream_;
+    bool ended_ = false;
+  };
   std::unique_ptr<StreamSink> OnRequest(Stream& stream) override {
+    const RequestHead& head = stream.head();
+    if (!head.http2 && head.headers.Has("upgrade") && !head.headers.Has("content-length") &&
+        !head.headers.Has("transfer-encoding")) {
+      stream.SendHead(101, {});
+      return std::make_unique<Tunnel>(stream);
+    }
     return std::make_unique<Sink>(stream);
   }
 };
 
+// Echoes messages. Act() does what a handler may do at any time to a call that is alive.
 class EchoRouter : public GrpcRouter {
  public:
   class Sink : public GrpcSink {
    public:
-    explicit Sink(GrpcCall& call) : call_(call) {}
-    void OnMessage(Buffer message) override { call_.Send(BufferChain(std::move(message))); }
-    void OnHalfClose() override { call_.Finish(GrpcCode::kOk, "done"); }
-    void OnGone(GrpcCode) override {}
+    Sink(GrpcCall& call, EchoRouter& router) : call_(&call), router_(router) {
+      router_.live.push_back(this);
+    }
+    // Whoever holds on to the call was told that it is gone, or ended it.
+    ~Sink() override {
+      MS_CHECK(call_ == nullptr);
+      std::erase(router_.live, this);
+    }
+    void OnMessage(Buffer message) override {
+      MS_CHECK(call_ != nullptr && !paused_ && !half_closed_);
+      const bool pause = !message.empty() && message.view()[0] == 'P';
+      const bool finish = !message.empty() && message.view()[0] == 'F';
+      call_->Send(BufferChain(std::move(message)));
+      if (finish) {
+        return Finish();
+      }
+      if (pause) {
+        Pause(true);
+      }
+    }
+    void OnHalfClose() override {
+      MS_CHECK(call_ != nullptr && !paused_ && !half_closed_);
+      half_closed_ = true;
+      Finish();
+    }
+    void OnWritten(size_t) override { MS_CHECK(call_ != nullptr); }
+    void OnGone(GrpcCode) override {
+      MS_CHECK(call_ != nullptr);
+      call_ = nullptr;
+    }
+    void Act(uint8_t what) {
+      if (call_ == nullptr) {
+        return;
+      }
+      switch (what % 5) {
+        case 0:
+          return Pause(true);
+        case 1:
+          return Pause(false);
+        case 2:
+          return call_->Send(BufferChain(Buffer::Copy(std::string(100 << 10, 's'))));
+        case 3:
+          return call_->SendHeadNow();
+        default:
+          return Finish();
+      }
+    }
 
    private:
-    GrpcCall& call_;
+    void Pause(bool paused) {
+      paused_ = paused;
+      call_->SetInputPaused(paused);
+    }
+    void Finish() { std::exchange(call_, nullptr)->Finish(GrpcCode::kOk, "done"); }
+    GrpcCall* call_;
+    EchoRouter& router_;
+    bool paused_ = false, half_closed_ = false;
   };
   std::unique_ptr<GrpcSink> OnCall(GrpcCall& call) override {
-    return call.path() == "/a.B/C" ? std::make_unique<Sink>(call) : nullptr;
+    return call.path() == "/a.B/C" ? std::make_unique<Sink>(call, *this) : nullptr;
   }
   bool HasService(std::string_view) const override { return false; }
+  void Act(uint8_t what) {
+    if (!live.empty()) {
+      live[what % live.size()]->Act(what / 16);
+    }
+  }
+  std::vector<Sink*> live;
 };
 
-inline void Drive(bool http2, std::string_view bytes) {
+inline void DriveHttp1(std::string_view bytes) {
   if (bytes.empty()) {
     return;
   }
@@ -70,16 +154,11 @@ inline void Drive(bool http2, std::string_view bytes) {
   bytes.remove_prefix(1);
   Host host;
   EchoHandler http;
-  EchoRouter router;
-  const auto grpc = NewGrpcHandler(router, {.receive_bytes_max = 4096});
   ServerOptions options;
   options.body_bytes_max = 4096;
-  options.ping_min_interval = std::chrono::nanoseconds(0);
   ListenerOptions listener;
   listener.http = &http;
-  listener.grpc = grpc.get();
-  const auto session = http2 ? NewHttp2Session(host, {&options, &listener})
-                             : NewHttp1Session(host, {&options, &listener});
+  const auto session = NewHttp1Session(host, {&options, &listener});
   OutQueue out;
   for (bool open = true; open && !bytes.empty();) {
     open = session->OnBytes(bytes.substr(0, piece));

@@ -3,6 +3,6 @@
 #include "tests/fuzz/net/driver.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  mainstay::net::fuzzing::Drive(false, {reinterpret_cast<const char*>(data), size});
+  mainstay::net::fuzzing::DriveHttp1({reinterpret_cast<const char*>(data), size});
   return 0;
 }

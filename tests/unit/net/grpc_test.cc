@@ -3,6 +3,7 @@
 #include "net/grpc.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <map>
 
@@ -39,10 +40,12 @@ class FakeStream : public Stream {
     ended = head_only = true;
   }
   void Reset(uint32_t) override {}
-  size_t unsent_bytes() const override { return 0; }
+  size_t unsent_bytes() const override { return unsent; }
+  void SetInputPaused(bool to) override { paused = to; }
 
   int status = 0;
-  bool ended = false, head_only = false;
+  bool ended = false, head_only = false, paused = false;
+  size_t unsent = 0;
   std::string body;
   std::map<std::string, std::string> fields;
 
@@ -61,6 +64,10 @@ class EchoRouter : public GrpcRouter {
     Sink(GrpcCall& call, EchoRouter& router) : call_(call), router_(router) {}
     void OnMessage(Buffer message) override {
       router_.heard.emplace_back(message.view());
+      if (router_.heard.size() == router_.pause_after) {
+        call_.SetInputPaused(true);
+        router_.paused = &call_;
+      }
       call_.Send(BufferChain(std::move(message)));
     }
     void OnHalfClose() override { call_.Finish(GrpcCode::kOk, ""); }
@@ -79,6 +86,8 @@ class EchoRouter : public GrpcRouter {
   }
   bool HasService(std::string_view service) const override { return service == "pkg.Service"; }
 
+  size_t pause_after = 0;  // messages; 0: never
+  GrpcCall* paused = nullptr;
   std::vector<std::string> heard;
   std::vector<GrpcCode> gone;
   std::optional<MonoTime> deadline;
@@ -90,6 +99,20 @@ std::string Framed(std::string_view message, char flag = 0) {
   StoreBE32(length, static_cast<uint32_t>(message.size()));
   out.append(length, 4);
   out.append(message);
+  return out;
+}
+
+std::string Gzip(std::string_view text) {
+  z_stream z{};
+  EXPECT_EQ(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(deflateBound(&z, text.size()), '\0');
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  z.avail_in = static_cast<uInt>(text.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&z, Z_FINISH), Z_STREAM_END);
+  out.resize(z.total_out);
+  deflateEnd(&z);
   return out;
 }
 
@@ -139,12 +162,111 @@ TEST_F(GrpcTest, CompressionIsRefusedWhereItWasNotNamed) {
   EXPECT_EQ(Field("grpc-status"), "13");
 }
 
+TEST_F(GrpcTest, APausedCallHearsNothingAndLosesNothing) {
+  const std::string bytes = Framed("one") + Framed("two") + Framed("") + Framed("four");
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    router.heard.clear();
+    router.pause_after = 1;
+    FakeStream one(loop, peer);
+    one.request().headers.Add("content-type", "application/grpc");
+    const auto sink = handler->OnRequest(one);
+    sink->OnBody(Buffer::Copy(std::string_view(bytes).substr(0, cut)));
+    sink->OnBody(Buffer::Copy(std::string_view(bytes).substr(cut)));
+    sink->OnEnd();
+    ASSERT_EQ(router.heard, std::vector<std::string>{"one"}) << "cut at " << cut;
+    EXPECT_TRUE(one.paused);
+    EXPECT_EQ(sink->held_bytes(), bytes.size() - 8);
+    EXPECT_FALSE(one.ended);  // the half-close waits behind the messages
+    router.pause_after = 3;
+    router.paused->SetInputPaused(false);
+    ASSERT_EQ(router.heard, (std::vector<std::string>{"one", "two", ""})) << "cut at " << cut;
+    EXPECT_TRUE(one.paused);
+    router.paused->SetInputPaused(false);
+    ASSERT_EQ(router.heard, (std::vector<std::string>{"one", "two", "", "four"}));
+    EXPECT_FALSE(one.paused);
+    EXPECT_EQ(sink->held_bytes(), 0u);
+    EXPECT_EQ(one.fields["grpc-status"], "0");
+    EXPECT_EQ(one.body, bytes);
+  }
+}
+
+TEST_F(GrpcTest, BytesMissingBehindAPauseAreStillAnError) {
+  router.pause_after = 1;
+  const auto sink = Start();
+  sink->OnBody(Buffer::Copy(Framed("one") + "xyz"));
+  sink->OnEnd();
+  EXPECT_FALSE(stream.ended);
+  router.paused->SetInputPaused(false);
+  EXPECT_EQ(Field("grpc-status"), "2");
+}
+
+TEST_F(GrpcTest, AClientThatReadsNothingIsNotHeardEither) {
+  const auto sink = Start();
+  stream.unsent = kUnsentPauseBytes + 1;
+  sink->OnBody(Buffer::Copy(Framed("one") + Framed("two")));
+  EXPECT_EQ(router.heard, std::vector<std::string>{"one"});
+  EXPECT_TRUE(stream.paused);
+  stream.unsent = kUnsentPauseBytes - 1;
+  sink->OnWritten(2);
+  EXPECT_TRUE(stream.paused);
+  stream.unsent = kUnsentPauseBytes / 2;
+  sink->OnWritten(1);
+  EXPECT_EQ(router.heard, (std::vector<std::string>{"one", "two"}));
+  EXPECT_FALSE(stream.paused);
+}
+
 TEST_F(GrpcTest, AnUnknownEncodingIsUnimplemented) {
   stream.request().headers.Add("grpc-encoding", "snappy");
   const auto sink = Start();
   EXPECT_EQ(Field("grpc-status"), "12");
   EXPECT_EQ(Field("grpc-message"),
             "grpc: Decompressor is not installed for grpc-encoding \"snappy\"");
+  EXPECT_EQ(Field("grpc-accept-encoding"), "identity,gzip");
+}
+
+// Texts and codes as etcd 3.7.1 gave them for the same bytes.
+TEST_F(GrpcTest, GzipIsDecodedAndItsFaultsAreNamed) {
+  const std::string good = Gzip("hello");
+  std::string wrong_sum = good;
+  wrong_sum[wrong_sum.size() - 8] = static_cast<char>(wrong_sum[wrong_sum.size() - 8] ^ 1);
+  const struct {
+    std::string bytes, heard, code, text;
+  } cases[] = {
+      {good, "hello", "0", ""},
+      {Gzip(""), "", "0", ""},
+      {Gzip("a") + Gzip("b"), "ab", "0", ""},
+      {Gzip(std::string(1000, 'z')), std::string(1000, 'z'), "0", ""},
+      {"", "", "13", "grpc: failed to decompress the message: EOF"},
+      {"junkjunkjunkjunk", "", "13",
+       "grpc: failed to decompress the message: gzip: invalid header"},
+      {good.substr(0, 5), "", "13", "grpc: failed to decompress the message: unexpected EOF"},
+      {good.substr(0, good.size() - 6), "", "13",
+       "grpc: failed to read decompressed data: unexpected EOF"},
+      {wrong_sum, "", "13", "grpc: failed to read decompressed data: gzip: invalid checksum"},
+      {Gzip(std::string(50 << 20, '\0')).substr(0, 990), "", "8",
+       "grpc: received message after decompression larger than max 1000"},
+  };
+  for (const auto& one : cases) {
+    router.heard.clear();
+    FakeStream call(loop, peer);
+    call.request().headers.Add("content-type", "application/grpc");
+    call.request().headers.Add("grpc-encoding", "gzip");
+    const auto sink = handler->OnRequest(call);
+    // A message that is not compressed may stand beside one that is.
+    sink->OnBody(Buffer::Copy(Framed("plain") + Framed(one.bytes, 1)));
+    sink->OnEnd();
+    EXPECT_EQ(call.fields["grpc-status"], one.code) << one.text;
+    EXPECT_EQ(call.fields["grpc-message"], one.text);
+    ASSERT_EQ(router.heard.size(), one.code == "0" ? 2u : 1u) << one.text;
+    EXPECT_EQ(router.heard.back(), one.code == "0" ? one.heard : "plain");
+  }
+}
+
+TEST_F(GrpcTest, AnUnknownPayloadFormatIsRefused) {
+  const auto sink = Start();
+  sink->OnBody(Buffer::Copy(Framed("x", 2)));
+  EXPECT_EQ(Field("grpc-status"), "13");
+  EXPECT_EQ(Field("grpc-message"), "grpc: received unexpected payload format 2");
 }
 
 TEST_F(GrpcTest, UnknownNamesAreToldApart) {
@@ -179,7 +301,9 @@ TEST_F(GrpcTest, BytesMissingAtTheEndAreAnError) {
   sink->OnBody(Buffer::Copy(Framed("whole") + "\0\0"));
   sink->OnBody(Buffer::Static("x"));
   sink->OnEnd();
-  EXPECT_EQ(Field("grpc-status"), "13");
+  EXPECT_EQ(Field("grpc-status"), "2");
+  EXPECT_EQ(Field("grpc-message"), "unexpected EOF");
+  EXPECT_EQ(router.gone.size(), 1u);  // the handler learns of it
 }
 
 TEST_F(GrpcTest, ALostStreamIsToldOnce) {

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <nghttp2/nghttp2.h>
 
+#include <map>
+
 #include "fmt/format.h"
 
 #include "net/loop.h"
@@ -34,7 +36,16 @@ class Echo : public Handler {
   class Sink : public StreamSink {
    public:
     Sink(Stream& stream, Echo& echo) : stream_(stream), echo_(echo) {}
-    void OnBody(Buffer data) override { body_ += data.view(); }
+    void OnBody(Buffer data) override {
+      const std::string& path = stream_.head().path;
+      if (path == "/pause" && echo_.later == nullptr) {
+        echo_.later = &stream_;
+        stream_.SetInputPaused(true);
+      }
+      body_ += data.view();
+      echo_.kept[path] += data.size();
+    }
+    size_t held_bytes() const override { return stream_.head().path == "/keep" ? body_.size() : 0; }
     void OnEnd() override {
       if (stream_.head().path == "/later") {
         echo_.later = &stream_;
@@ -58,6 +69,7 @@ class Echo : public Handler {
   }
   int requests = 0, closed = 0;
   Stream* later = nullptr;
+  std::map<std::string, size_t> kept;  // bytes of bodies by path
 };
 
 std::string Take(Session& session, bool* open) {
@@ -222,6 +234,22 @@ TEST_F(Http1SessionTest, AResponseInPiecesGoesOutInChunks) {
   EXPECT_TRUE(open);
 }
 
+TEST_F(Http1SessionTest, APausedBodyIsNotReadAndNotTimed) {
+  Send("POST /pause HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n0123456789");
+  ASSERT_NE(echo.later, nullptr);
+  EXPECT_EQ(echo.kept["/pause"], 10u);
+  Send("0123456789");  // was on its way
+  EXPECT_EQ(echo.kept["/pause"], 10u);
+  EXPECT_TRUE(session->input_paused());
+  EXPECT_TRUE(session->OnTick(options.header_timeout + seconds(1)));
+  echo.later->SetInputPaused(false);
+  Take(*session, &open);
+  EXPECT_EQ(echo.kept["/pause"], 20u);
+  EXPECT_FALSE(session->input_paused());
+  EXPECT_TRUE(Send("0123456789").ends_with("POST /pause? 012345678901234567890123456789"));
+  EXPECT_TRUE(open);
+}
+
 // ---- HTTP/2: nghttp2's own client on the other side.
 class Http2SessionTest : public ::testing::Test {
  protected:
@@ -288,6 +316,31 @@ class Http2SessionTest : public ::testing::Test {
                                  nv(":authority", "x"), nv("extra", extra)};
     return nghttp2_submit_request(client, nullptr, fields, 5, nullptr, nullptr);
   }
+  // A request whose body has `size` bytes; how many of them are still here is in body_left[id].
+  int32_t Post(const std::string& path, size_t size) {
+    const auto nv = [](std::string_view name, std::string_view value) {
+      return nghttp2_nv{reinterpret_cast<uint8_t*>(const_cast<char*>(name.data())),
+                        reinterpret_cast<uint8_t*>(const_cast<char*>(value.data())), name.size(),
+                        value.size(), NGHTTP2_NV_FLAG_NONE};
+    };
+    const nghttp2_nv fields[] = {nv(":method", "POST"), nv(":scheme", "http"), nv(":path", path),
+                                 nv(":authority", "x")};
+    nghttp2_data_provider source{};
+    source.source.ptr = this;
+    source.read_callback = [](nghttp2_session*, int32_t id, uint8_t* to, size_t most,
+                              uint32_t* flags, nghttp2_data_source* from, void*) -> ssize_t {
+      size_t& left = static_cast<Http2SessionTest*>(from->ptr)->body_left[id];
+      const size_t n = std::min(most, left);
+      std::fill_n(to, n, uint8_t{'p'});
+      left -= n;
+      *flags |= left == 0 ? NGHTTP2_DATA_FLAG_EOF : 0;
+      return static_cast<ssize_t>(n);
+    };
+    const int32_t id = nghttp2_submit_request(client, nullptr, fields, 4, &source, nullptr);
+    body_left[id] = size;
+    return id;
+  }
+  std::map<int32_t, size_t> body_left;
   ServerOptions options;
   ListenerOptions listener;
   Echo echo;
@@ -385,6 +438,46 @@ TEST_F(Http2SessionTest, ALostConnectionIsToldToEveryStream) {
   Exchange();
   session->OnClosed();
   EXPECT_EQ(echo.closed, 2);
+}
+
+TEST_F(Http2SessionTest, AFloodedStreamIsGrantedNoMoreAndTheOthersGoOn) {
+  constexpr size_t kFlood = 64 << 20;
+  constexpr size_t kOther = 20 << 20;
+  Exchange();
+  Post("/pause", kFlood);
+  Exchange();
+  ASSERT_NE(echo.later, nullptr);
+  EXPECT_EQ(echo.kept["/pause"], static_cast<size_t>(kStreamWindow));
+  // Twenty times what one stream is granted, beside it, on the same connection.
+  Post("/other", kOther);
+  for (int i = 0; i < 20 && echo.kept["/other"] < kOther; ++i) {
+    Exchange();
+  }
+  EXPECT_EQ(echo.kept["/other"], kOther);
+  EXPECT_EQ(echo.kept["/pause"], static_cast<size_t>(kStreamWindow));
+  echo.later->SetInputPaused(false);
+  for (int i = 0; i < 20 && echo.kept["/pause"] < kFlood; ++i) {
+    Exchange();
+  }
+  EXPECT_EQ(echo.kept["/pause"], kFlood);
+  EXPECT_TRUE(alive);
+  EXPECT_EQ(resets, 0);
+}
+
+TEST_F(Http2SessionTest, WhatAConnectionsStreamsKeepTogetherIsBounded) {
+  options.held_bytes_max = 1 << 20;
+  Exchange();
+  for (int i = 0; i < 8; ++i) {
+    Post("/keep", 1 << 19);
+  }
+  Exchange();
+  // Some got through whole and left; never more was kept than allowed, and one frame each.
+  EXPECT_GT(resets, 0);
+  EXPECT_TRUE(alive);
+  const int before = resets;
+  Post("/keep", 1 << 19);
+  Exchange();
+  EXPECT_EQ(resets, before);  // the others are gone: there is room again
 }
 
 TEST_F(Http2SessionTest, ABigBodyWaitsForThePeersWindow) {
