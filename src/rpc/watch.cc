@@ -129,6 +129,11 @@ bool DecodeWatch(std::string_view bytes, WatchRequest* out) {
   return r.ok();
 }
 
+// Requests of one stream that the hub has not run: with so many the stream's input stands, and goes
+// on with few. The hub's own limit on a stream is higher.
+constexpr size_t kUntakenMax = 256;
+constexpr size_t kUntakenFew = 64;
+
 // etcd gives the refusal's reason with the prefix of Go's gRPC status.
 std::string RefusalReason(Error error) {
   return "rpc error: code = " + std::string(CodeName(ErrorCode(error))) +
@@ -145,6 +150,7 @@ class Sink : public watch::StreamSink {
 
   void Send(BufferChain body) override { Offer({.body = std::move(body)}); }
   void Fail(Error error) override { Offer({.error = error}); }
+  void Took() override { Offer({.took = true}); }
 
   // ---- the loop
   void Open(WatchHandler* handler) { handler_ = handler; }
@@ -160,6 +166,7 @@ class Sink : public watch::StreamSink {
   struct Item {
     BufferChain body = {};
     Error error = Error::kOk;
+    bool took = false;
   };
   void Offer(Item item);
 
@@ -225,7 +232,20 @@ class WatchHandler : public StreamHandler {
         break;
     }
     if (!taken) {
-      call_.Finish(ToStatus(Error::kTooManyRequests));
+      return call_.Finish(ToStatus(Error::kTooManyRequests));
+    }
+    untaken_ += request.kind == RequestKind::kNone ? 0 : 1;
+    if (!paused_ && untaken_ >= kUntakenMax) {
+      paused_ = true;
+      call_.SetInputPaused(true);
+    }
+  }
+  // The hub ran one request. May come back here through OnMessage().
+  void Took() {
+    --untaken_;
+    if (paused_ && untaken_ <= kUntakenFew) {
+      paused_ = false;
+      call_.SetInputPaused(false);
     }
   }
   // A client that sends no more still gets its events.
@@ -256,6 +276,8 @@ class WatchHandler : public StreamHandler {
   Call& call_;
   std::shared_ptr<Sink> sink_;
   size_t unwritten_ = 0;
+  size_t untaken_ = 0;
+  bool paused_ = false;
 };
 
 void Sink::Offer(Item item) {
@@ -290,6 +312,8 @@ void Sink::Drain() {
       }
     } else if (item.error != Error::kOk) {
       handler_->Fail(item.error);
+    } else if (item.took) {
+      handler_->Took();
     } else {
       handler_->Send(std::move(item.body));
     }

@@ -62,6 +62,8 @@ class StreamSink {
   // and must not call the hub before it returns. Every byte of it is given back through
   // OnDrained() once it has left the server's memory (or can never leave it).
   virtual void Send(BufferChain body) = 0;
+  // One more request of the stream was run. The caller may bound with it what it hands over.
+  virtual void Took() {}
   // The stream cannot go on; nothing follows. rpc ends the call with `error` and calls
   // CloseStream().
   virtual void Fail(Error error) = 0;

@@ -174,6 +174,7 @@ void Shard::RunRequest(Stream& stream, Message message) {
       stream.progress_from = seen_;
     }
   }
+  stream.sink->Took();
 }
 
 void Shard::RefuseCreate(Stream& stream, std::string_view reason) {

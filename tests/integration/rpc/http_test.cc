@@ -2,8 +2,11 @@
 // cases C37 (its half that needs no auth) and C39. Method: an in-process member and a plain socket;
 // expectations were taken from a real etcd's answers.
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <thread>
 
 #include "tests/integration/rpc/client.h"
 
@@ -408,6 +411,30 @@ TEST_F(SocketTest, AClientThatReadsNothingIsStopped) {
   // The others are served meanwhile.
   Http other(member_.port());
   EXPECT_EQ(other.Ask("GET", "/version").status, 200);
+}
+
+// One that asks for all it will ever want before it reads its first answer gets them all.
+TEST_F(SocketTest, AFloodOfWatchesIsSlowedDownAndNotRefused) {
+  EXPECT_EQ(Upgrade("/v3/watch").status, 101);
+  constexpr int kWatches = 40000;
+  std::string frames;
+  for (int i = 0; i < kWatches; ++i) {
+    const std::string json = R"({"create_request":{"key":"Zm9v"}})";
+    frames += "\x81" + std::string(1, static_cast<char>(0x80 | json.size())) +
+              std::string("\0\0\0\0", 4) + json;
+  }
+  std::thread writer([&] { http_.Write(frames); });
+  // Until what the server may keep for this stream is full, or nearly: it goes on either way.
+  ::poll(nullptr, 0, 500);
+  int created = 0;
+  for (std::string text = HearText(); text.find("\"created\":true") != std::string::npos;
+       text = HearText()) {
+    if (++created == kWatches) {
+      break;
+    }
+  }
+  writer.join();
+  EXPECT_EQ(created, kWatches);
 }
 
 class BigRequestTest : public HttpTest {
