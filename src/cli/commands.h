@@ -19,6 +19,7 @@ Command DefragCommand();
 Command MoveLeaderCommand();
 Command DowngradeCommand();
 Command SnapshotCommand();
+Command SnapshotStatusCommand();
 Command AuthCommand();
 Command UserCommand();
 Command RoleCommand();

@@ -146,7 +146,7 @@ Command SnapshotCommand() {
   return {.name = "snapshot",
           .summary = "Saves and inspects snapshots",
           .group = "Cluster maintenance commands",
-          .subcommands = {save}};
+          .subcommands = {save, SnapshotStatusCommand()}};
 }
 
 }  // namespace mainstay::cli

@@ -90,6 +90,9 @@ void Housekeeper::Settle(const Answer& answer, MonoTime now) {
         .Hex("local-member-id", p_.self.value())
         .Hex("cluster-id", p_.cluster.view()->cluster_id.value())
         .Duration("publish-timeout", p_.options.request_timeout());
+    // What was replayed is flushed at once: a member that is killed within the second must not
+    // replay it again.
+    p_.maintain();
     std::vector<absl::AnyInvocable<void()>> then;
     {
       MutexLock lock(mu_);

@@ -4,18 +4,14 @@
 
 #include "common/check.h"
 #include "common/coding.h"
+#include "snapshot/bolt_format.h"
 
 namespace mainstay::snapshot {
 namespace {
 
-constexpr uint16_t kBranch = 0x01, kLeaf = 0x02, kMeta = 0x04;
-constexpr uint32_t kBucketFlag = 0x01;
-constexpr size_t kHeader = 16, kElement = 16;
 constexpr size_t kFill = kPageBytes * 9 / 10;
 constexpr size_t kElementsMax = 65534;
 constexpr size_t kInlineMax = kPageBytes / 4;
-constexpr uint32_t kMagic = 0xED0CDAED, kVersion = 2;
-constexpr uint64_t kNoFreelist = ~uint64_t{0};
 
 void Append16(std::string* to, uint16_t v) {
   char b[2];
@@ -42,14 +38,6 @@ std::string PageHeader(uint64_t id, uint16_t flags, size_t count, size_t overflo
   return out;
 }
 
-uint64_t Fnv1a(std::string_view bytes) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (const char c : bytes) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  return hash;
-}
-
 }  // namespace
 
 void BoltWriter::BeginBucket(std::string_view name) {
@@ -59,7 +47,7 @@ void BoltWriter::BeginBucket(std::string_view name) {
 
 Status BoltWriter::Add(std::string_view key, std::string_view value) {
   MS_CHECK(!key.empty() && (group_.empty() || group_.back().key < key));
-  const size_t size = kElement + key.size() + value.size();
+  const size_t size = kElementBytes + key.size() + value.size();
   if ((group_.size() >= 2 && group_bytes_ >= kFill) ||
       (!group_.empty() && group_bytes_ + size > kPageBytes) || group_.size() == kElementsMax) {
     MS_RETURN_IF_ERROR(FlushLeaf(0));
@@ -78,7 +66,7 @@ std::string LeafBody(const Pairs& pairs, uint32_t element_flags) {
   size_t data = 0;
   for (size_t i = 0; i < pairs.size(); ++i) {
     Append32(&out, element_flags);
-    Append32(&out, static_cast<uint32_t>(kElement * (pairs.size() - i) + data));
+    Append32(&out, static_cast<uint32_t>(kElementBytes * (pairs.size() - i) + data));
     Append32(&out, static_cast<uint32_t>(pairs[i].key.size()));
     Append32(&out, static_cast<uint32_t>(pairs[i].value.size()));
     data += pairs[i].key.size() + pairs[i].value.size();
@@ -93,7 +81,7 @@ std::string LeafBody(const Pairs& pairs, uint32_t element_flags) {
 }  // namespace
 
 Status BoltWriter::WritePage(uint16_t flags, size_t count, std::string_view body) {
-  const size_t pages = (kHeader + body.size() + kPageBytes - 1) / kPageBytes;
+  const size_t pages = (kHeaderBytes + body.size() + kPageBytes - 1) / kPageBytes;
   std::string bytes = PageHeader(next_page_, flags, count, pages - 1);
   bytes += body;
   bytes.resize(pages * kPageBytes, '\0');
@@ -104,9 +92,9 @@ Status BoltWriter::WritePage(uint16_t flags, size_t count, std::string_view body
 
 Status BoltWriter::FlushLeaf(uint32_t element_flags) {
   leaves_.push_back({group_.front().key, next_page_});
-  MS_RETURN_IF_ERROR(WritePage(kLeaf, group_.size(), LeafBody(group_, element_flags)));
+  MS_RETURN_IF_ERROR(WritePage(kLeafPage, group_.size(), LeafBody(group_, element_flags)));
   group_.clear();
-  group_bytes_ = kHeader;
+  group_bytes_ = kHeaderBytes;
   return absl::OkStatus();
 }
 
@@ -115,10 +103,10 @@ StatusOr<uint64_t> BoltWriter::BuildTree(std::vector<Child> level) {
     std::vector<Child> above;
     for (size_t at = 0; at < level.size();) {
       size_t end = at;
-      size_t bytes = kHeader;
+      size_t bytes = kHeaderBytes;
       while (end < level.size() && end - at < kElementsMax &&
-             (end - at < 2 || bytes + kElement + level[end].first.size() <= kFill)) {
-        bytes += kElement + level[end++].first.size();
+             (end - at < 2 || bytes + kElementBytes + level[end].first.size() <= kFill)) {
+        bytes += kElementBytes + level[end++].first.size();
       }
       if (level.size() - end == 1) {
         // A branch needs two children: the last one takes one over, or joins this page.
@@ -128,7 +116,7 @@ StatusOr<uint64_t> BoltWriter::BuildTree(std::vector<Child> level) {
       std::string body;
       size_t data = 0;
       for (size_t i = 0; i < count; ++i) {
-        Append32(&body, static_cast<uint32_t>(kElement * (count - i) + data));
+        Append32(&body, static_cast<uint32_t>(kElementBytes * (count - i) + data));
         Append32(&body, static_cast<uint32_t>(level[at + i].first.size()));
         Append64(&body, level[at + i].page);
         data += level[at + i].first.size();
@@ -137,7 +125,7 @@ StatusOr<uint64_t> BoltWriter::BuildTree(std::vector<Child> level) {
         body += level[at + i].first;
       }
       above.push_back({level[at].first, next_page_});
-      MS_RETURN_IF_ERROR(WritePage(kBranch, count, body));
+      MS_RETURN_IF_ERROR(WritePage(kBranchPage, count, body));
       at = end;
     }
     level = std::move(above);
@@ -151,10 +139,10 @@ Status BoltWriter::EndBucket() {
     // Small enough to live in the root's leaf: root page 0, then a page image.
     Append64(&header, 0);
     Append64(&header, 0);
-    header += PageHeader(0, kLeaf, group_.size(), 0);
+    header += PageHeader(0, kLeafPage, group_.size(), 0);
     header += LeafBody(group_, 0);
     group_.clear();
-    group_bytes_ = kHeader;
+    group_bytes_ = kHeaderBytes;
   } else {
     if (!group_.empty()) {
       MS_RETURN_IF_ERROR(FlushLeaf(0));
@@ -169,19 +157,19 @@ Status BoltWriter::EndBucket() {
 
 Status BoltWriter::Finish() {
   for (Pair& bucket : buckets_) {
-    const size_t size = kElement + bucket.key.size() + bucket.value.size();
+    const size_t size = kElementBytes + bucket.key.size() + bucket.value.size();
     if (!group_.empty() && group_bytes_ + size > kPageBytes) {
-      MS_RETURN_IF_ERROR(FlushLeaf(kBucketFlag));
+      MS_RETURN_IF_ERROR(FlushLeaf(kBucketElement));
     }
     group_.push_back(std::move(bucket));
     group_bytes_ += size;
   }
-  MS_RETURN_IF_ERROR(FlushLeaf(kBucketFlag));
+  MS_RETURN_IF_ERROR(FlushLeaf(kBucketElement));
   MS_ASSIGN_OR_RETURN(const uint64_t root, BuildTree(std::exchange(leaves_, {})));
   for (uint64_t id = 0; id < 2; ++id) {
-    std::string page = PageHeader(id, kMeta, 0, 0);
+    std::string page = PageHeader(id, kMetaPage, 0, 0);
     Append32(&page, kMagic);
-    Append32(&page, kVersion);
+    Append32(&page, kFormatVersion);
     Append32(&page, kPageBytes);
     Append32(&page, 0);
     Append64(&page, root);
@@ -189,7 +177,7 @@ Status BoltWriter::Finish() {
     Append64(&page, kNoFreelist);
     Append64(&page, next_page_);
     Append64(&page, 1 - id);  // page 0 is the newer one
-    Append64(&page, Fnv1a(std::string_view(page).substr(kHeader)));
+    Append64(&page, Fnv1a(std::string_view(page).substr(kHeaderBytes)));
     page.resize(kPageBytes, '\0');
     MS_RETURN_IF_ERROR(file_.WriteAt(id * kPageBytes, page));
   }
