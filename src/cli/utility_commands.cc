@@ -71,7 +71,7 @@ std::string FileError(const std::string& path, const Status& status) {
   if (absl::IsNotFound(status)) {
     return fmt::format("stat {}: no such file or directory", path);
   }
-  std::string text = Message(status);
+  std::string text{Message(status)};
   return text == "bbolt: invalid database" ? "invalid database" : text;
 }
 
