@@ -29,6 +29,27 @@ func TestCheckerFindsEachFault(t *testing.T) {
 			c.replay([]pair{put("a", "2", 2, 3, 2)})
 			c.settle(3, []pair{put("a", "2", 2, 3, 2)})
 		}},
+		{"a revocation, then a delete in doubt of the same key", "", func(c *checker) {
+			for revision := int64(2); revision <= 4; revision += 2 {
+				p := put("a", "1", revision, revision, 1)
+				o := &operation{id: revision, kind: "put", puts: map[string]string{"a": "1"}}
+				if revision == 2 {
+					o.lease, p.lease = 7, 7
+				}
+				c.begin(o)
+				c.replay([]pair{p})
+				if revision == 2 {
+					c.begin(&operation{id: 8, kind: "revoke", lease: 7, acked: true, revision: 3})
+					c.begin(&operation{id: 9, kind: "delete", gone: []string{"a"}})
+				}
+				c.replay([]pair{{key: "a", deleted: true, mod: revision + 1}})
+			}
+		}},
+		{"a write older than its request", "nobody asked", func(c *checker) {
+			c.saw(2, 0, "grant")
+			ask(c, 1, "a", "1", 0)
+			c.replay([]pair{put("a", "1", 2, 2, 1)})
+		}},
 		{"gap", "follows", func(c *checker) {
 			ask(c, 1, "a", "1", 0)
 			c.replay([]pair{put("a", "1", 3, 3, 1)})

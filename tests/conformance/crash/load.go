@@ -184,8 +184,9 @@ func (l *load) revoke(ctx context.Context, lease int64) error {
 	}
 	l.check.Lock()
 	defer l.check.Unlock()
-	// Whether it had keys, and so a revision of its own, only the history knows: it stays open, as one without answer.
+	// Whether it had keys, and so a revision of its own, only the history knows: it stays open.
 	l.check.saw(r.Header.Revision, sent, "revoke")
+	o.acked, o.revision = true, r.Header.Revision
 	l.check.revoked[lease] = true
 	delete(l.check.leases, lease)
 	return nil
