@@ -123,9 +123,11 @@ void Call::End(Code code) {
     const std::chrono::duration<double> took = loop_.services().clock().Now() - started_;
     method_.metrics.seconds->Observe(took.count());
   }
-  // A handler often ends its own call: it must outlive the method of it that runs.
+  // A handler often ends its own call: it must outlive the method of it that runs, and the call the
+  // handler, which refers to it and may be asked for it until then.
   if (handler_ != nullptr) {
-    loop_.Post([handler = std::move(handler_)] {});
+    loop_.Post(
+        [self = shared_from_this(), handler = std::move(handler_)]() mutable { handler.reset(); });
   }
 }
 
