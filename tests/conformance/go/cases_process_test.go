@@ -317,7 +317,11 @@ func TestC53_LeavingNoSpace(t *testing.T) {
 		mustPut(t, c, "d1", "v")
 		mustPut(t, c, "d2", "v")
 		n := fill(t, c)
-		if n < 80 || n > 170 {
+		most := 170
+		if !isMainstay(t) { // etcd knows its file's size only after a commit, every 100 ms
+			most = 340
+		}
+		if n < 80 || n > most {
 			t.Fatalf("%d values of 100 KiB fit into 16 MiB", n)
 		}
 		alarms, err := c.AlarmList(ctx(t))
