@@ -31,13 +31,20 @@ struct Version_ {
   std::shared_ptr<Version_> next;
   Garbage replaced;
 
+  // One by one: a long chain of versions that nobody else holds must not recurse. Whether a
+  // successor dies is left to its own count; one that does hands its successor to the loop.
   ~Version_() {
-    // One by one: a long chain of versions that nobody else holds must not recurse.
-    std::shared_ptr<Version_> at = std::move(next);
-    while (at != nullptr && at.use_count() == 1) {
-      std::shared_ptr<Version_> after = std::move(at->next);
-      at = std::move(after);
+    static thread_local std::shared_ptr<Version_>* following = nullptr;
+    if (following != nullptr) {
+      *following = std::move(next);
+      return;
     }
+    std::shared_ptr<Version_> pending = std::move(next);
+    following = &pending;
+    while (pending != nullptr) {
+      const std::shared_ptr<Version_> at = std::move(pending);
+    }
+    following = nullptr;
   }
 };
 
