@@ -80,7 +80,7 @@ class Generator {
     }
     keys_.push_back(std::string("a\0b", 3));
     keys_.push_back(std::string("b\0", 2));
-    for (int i = 0; i < 12; ++i) {
+    for (size_t i = 0; i < 12; ++i) {
       values_.push_back(std::string(i * i, static_cast<char>('A' + i)));
     }
   }

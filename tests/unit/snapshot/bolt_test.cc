@@ -109,7 +109,7 @@ TEST(BoltTest, ACutImageIsRefused) {
 // The newer meta page is taken; without it the other one, which says the same.
 TEST(BoltTest, EitherMetaPageIsEnough) {
   const Tree tree = RandomTree(5);
-  for (const size_t page : {0, 1}) {
+  for (const size_t page : {size_t{0}, size_t{1}}) {
     std::string image = Write(tree);
     std::fill_n(image.begin() + static_cast<ptrdiff_t>(page * kPageBytes), 100, '\0');
     EXPECT_TRUE(Read(image).value() == tree) << page;
