@@ -67,25 +67,7 @@ Member::Member(Options options, Environment env, BootResult boot)
                  .ids = ids_,
                  .self = boot_.self}),
       wal_task_({.shared = shared_, .inbox = wal_queue_, .log = *boot_.log}),
-      applier_({.options = options_,
-                .clock = env_.clock,
-                .metrics = env_.metrics,
-                .shared = shared_,
-                .inbox = apply_queue_,
-                .driver = driver_,
-                .backend = *boot_.backend,
-                .store = *boot_.store,
-                .lessor = *boot_.lessor,
-                .cluster = *boot_.cluster,
-                .alarms = *boot_.alarms,
-                .hub = hub_,
-                .authorizer = authorizer_,
-                .self = boot_.self,
-                .applied = boot_.applied,
-                .conf_state = boot_.initial.conf_state,
-                .raise_no_space = [this] { proposer_.RaiseNoSpace(); },
-                .compaction_begun =
-                    [this](CompactionBegun begun) { HashCompaction(std::move(begun)); }}),
+      applier_(ApplierParams()),
       housekeeper_({.options = options_,
                     .clock = env_.clock,
                     .metrics = env_.metrics,
@@ -104,16 +86,7 @@ Member::Member(Options options, Environment env, BootResult boot)
                                                 : boot_.initial.entries.back().index),
       flush_asked_(boot_.applied.index),
       flush_at_(env_.clock.Now()),
-      metrics_(
-          env_.metrics,
-          boot_.self,
-          options_.quota_bytes(),
-          {.db_size = [this] { return static_cast<double>(DbSize()); },
-           .db_size_in_use =
-               [this] { return static_cast<double>(shared_.store_used_bytes.load()); },
-           .revision = [this] { return static_cast<double>(shared_.revision.load()); },
-           .compact_revision = [this] { return static_cast<double>(View().compact_revision()); },
-           .open_views = [this] { return static_cast<double>(boot_.store->open_views()); }}) {
+      metrics_(env_.metrics, boot_.self, options_.quota_bytes(), MetricSources()) {
   // What the log may still hold is what it was told at open; a new mark is due once the store has
   // moved on.
   boot_.initial.entries.clear();
@@ -122,6 +95,36 @@ Member::Member(Options options, Environment env, BootResult boot)
 
 Member::~Member() {
   Stop();
+}
+
+// Called while members are made: what these name by reference is declared before its user.
+Applier::Params Member::ApplierParams() {
+  return {.options = options_,
+          .clock = env_.clock,
+          .metrics = env_.metrics,
+          .shared = shared_,
+          .inbox = apply_queue_,
+          .driver = driver_,
+          .backend = *boot_.backend,
+          .store = *boot_.store,
+          .lessor = *boot_.lessor,
+          .cluster = *boot_.cluster,
+          .alarms = *boot_.alarms,
+          .hub = hub_,
+          .authorizer = authorizer_,
+          .self = boot_.self,
+          .applied = boot_.applied,
+          .conf_state = boot_.initial.conf_state,
+          .raise_no_space = [this] { proposer_.RaiseNoSpace(); },
+          .compaction_begun = [this](CompactionBegun begun) { HashCompaction(std::move(begun)); }};
+}
+
+MemberMetrics::Sources Member::MetricSources() {
+  return {.db_size = [this] { return static_cast<double>(DbSize()); },
+          .db_size_in_use = [this] { return static_cast<double>(shared_.store_used_bytes.load()); },
+          .revision = [this] { return static_cast<double>(shared_.revision.load()); },
+          .compact_revision = [this] { return static_cast<double>(View().compact_revision()); },
+          .open_views = [this] { return static_cast<double>(boot_.store->open_views()); }};
 }
 
 raft::Options Member::CoreOptions() const {

@@ -79,6 +79,8 @@ class Member : public Server, private watch::HeaderSource {
   }
 
   raft::Options CoreOptions() const;
+  Applier::Params ApplierParams();
+  MemberMetrics::Sources MetricSources();
   int64_t DbSize() const;
   Reply NewReply(Error error = Error::kOk) const;
   // Flush and log release; "timer", once a second.
