@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <optional>
 #include <unordered_map>
 
 #include "common/check.h"
+#include "common/coding.h"
 #include "common/log.h"
 #include "net/loop.h"
 #include "net/session.h"
@@ -47,6 +50,7 @@ class Http2Stream : public Stream {
   std::unique_ptr<StreamSink> sink_;
   size_t header_bytes_ = 0;
   bool head_heard_ = false;
+  bool peer_done_ = false;  // it ended or reset the stream
   bool head_sent_ = false;
   bool ended_ = false;
   bool deferred_ = false;
@@ -63,6 +67,42 @@ nghttp2_nv Field(std::string_view name, std::string_view value) {
           reinterpret_cast<uint8_t*>(const_cast<char*>(value.data())), name.size(), value.size(),
           NGHTTP2_NV_FLAG_NONE};
 }
+
+// Finds the heads of frames in what a peer sends, however it is cut.
+class FrameHeads {
+ public:
+  struct Head {
+    uint8_t type;
+    int32_t id;
+  };
+  // Takes from the front of `bytes` up to the end of the next head, or all of them.
+  std::optional<Head> Next(std::string_view* bytes) {
+    while (!bytes->empty()) {
+      if (skip_ > 0) {
+        const size_t n = std::min(skip_, bytes->size());
+        skip_ -= n;
+        bytes->remove_prefix(n);
+        continue;
+      }
+      const size_t n = std::min(sizeof head_ - have_, bytes->size());
+      std::memcpy(head_ + have_, bytes->data(), n);
+      bytes->remove_prefix(n);
+      have_ += n;
+      if (have_ == sizeof head_) {
+        have_ = 0;
+        skip_ = LoadBE32(head_) >> 8;
+        return Head{static_cast<uint8_t>(head_[3]),
+                    static_cast<int32_t>(LoadBE32(head_ + 5) & 0x7fffffff)};
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  size_t skip_ = NGHTTP2_CLIENT_MAGIC_LEN;  // of a payload; first of the preface
+  size_t have_ = 0;
+  char head_[9];
+};
 
 class Http2Session : public Session {
  public:
@@ -81,6 +121,9 @@ class Http2Session : public Session {
     MS_CHECK(nghttp2_option_new(&option) == 0);
     nghttp2_option_set_max_outbound_ack(option, 256);
     nghttp2_option_set_stream_reset_rate_limit(option, kResetBurst, kResetsPerSecond);
+    // Kept for priorities that nobody here asks for, they would stay as long as the connection, for
+    // want of a limit on streams.
+    nghttp2_option_set_no_closed_streams(option, 1);
     // OnData() says what may be granted again.
     nghttp2_option_set_no_auto_window_update(option, 1);
     MS_CHECK(nghttp2_session_server_new2(&session_, callbacks, this, option) == 0);
@@ -104,10 +147,22 @@ class Http2Session : public Session {
   bool OnBytes(std::string_view bytes) override {
     last_heard_ = host_.loop().now();
     pinged_ = false;
-    const ssize_t used = nghttp2_session_mem_recv(
-        session_, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
     host_.WantFlush();
-    return used >= 0;
+    // nghttp2 says nothing of data for a stream that is over, so it is looked for here.
+    bool reset = false;
+    std::string_view rest = bytes;
+    while (const auto head = heads_.Next(&rest)) {
+      reset |= head->type == NGHTTP2_RST_STREAM;
+      if (head->type == NGHTTP2_DATA && head->id % 2 == 1 && (reset || head->id <= highest_id_) &&
+          !streams_.contains(head->id)) {
+        if (!Feed(bytes.substr(0, bytes.size() - rest.size()))) {
+          return false;
+        }
+        bytes = rest;
+        RefuseFinished(head->id);
+      }
+    }
+    return Feed(bytes);
   }
 
   bool Pump(OutQueue* out, size_t bytes_max) override {
@@ -184,8 +239,9 @@ class Http2Session : public Session {
 
   static Http2Session& Self(void* user) { return *static_cast<Http2Session*>(user); }
 
-  // A new stream must have a higher number than all before. nghttp2 passes over one that was
-  // skipped, as if it had been closed; RFC 9113 5.1.1 wants the connection to end.
+  // A new stream must have a higher number than all before, and one that the peer ended hears no
+  // more from it. nghttp2 passes over frames of skipped and of closed streams; RFC 9113 5.1 and
+  // 5.1.1 want the connection to end.
   static int OnBeginFrame(nghttp2_session* session, const nghttp2_frame_hd* head, void* user) {
     Http2Session& me = Self(user);
     const int32_t id = head->stream_id;
@@ -203,8 +259,18 @@ class Http2Session : public Session {
     } else if (std::any_of(me.skipped_.begin(), me.skipped_.end(),
                            [id](const auto& s) { return s.first <= id && id <= s.second; })) {
       nghttp2_session_terminate_session(session, NGHTTP2_PROTOCOL_ERROR);
+    } else if (!me.streams_.contains(id)) {
+      me.RefuseFinished(id);
     }
     return 0;
+  }
+
+  // Ends the connection when the peer had ended the stream itself. One that this side reset may
+  // still have frames on their way.
+  void RefuseFinished(int32_t id) {
+    if (std::find(finished_.begin(), finished_.end(), id) != finished_.end()) {
+      nghttp2_session_terminate_session(session_, NGHTTP2_STREAM_CLOSED);
+    }
   }
 
   static int OnBeginHeaders(nghttp2_session* session, const nghttp2_frame* frame, void* user) {
@@ -266,6 +332,7 @@ class Http2Session : public Session {
         return (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0 ? me.OnPing() : 0;
       case NGHTTP2_HEADERS:
       case NGHTTP2_DATA:
+      case NGHTTP2_RST_STREAM:
         break;
       default:
         return 0;
@@ -275,15 +342,23 @@ class Http2Session : public Session {
     if (stream == nullptr) {
       return 0;
     }
+    const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
+                      (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA);
+    stream->peer_done_ |= ends || frame->hd.type == NGHTTP2_RST_STREAM;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
       --me.open_heads_;
       stream->head_heard_ = true;
       me.Dispatch(*stream);
     }
-    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 && stream->sink_ != nullptr) {
+    if (ends && stream->sink_ != nullptr) {
       stream->sink_->OnEnd();
     }
     return 0;
+  }
+
+  bool Feed(std::string_view bytes) {
+    return nghttp2_session_mem_recv(session_, reinterpret_cast<const uint8_t*>(bytes.data()),
+                                    bytes.size()) >= 0;
   }
 
   void Dispatch(Http2Stream& stream) {
@@ -373,6 +448,9 @@ class Http2Session : public Session {
     std::unique_ptr<Http2Stream> stream = std::move(found->second);
     me.streams_.erase(found);
     me.held_ -= stream->held_;
+    if (stream->peer_done_) {
+      me.finished_[me.finished_count_++ % me.finished_.size()] = id;
+    }
     // A head that was refused half-way (too big, malformed) is not waited for.
     if (!stream->head_heard_) {
       --me.open_heads_;
@@ -470,7 +548,11 @@ class Http2Session : public Session {
   bool pinged_ = false;
   int ping_strikes_ = 0;
   bool sent_since_ping_ = false;
+  FrameHeads heads_;
   static constexpr size_t kSkippedMax = 16;
+  // The last streams that the peer ended and that are closed; what is older is passed over.
+  std::array<int32_t, 64> finished_{};
+  size_t finished_count_ = 0;
   int32_t highest_id_ = -1;
   std::vector<std::pair<int32_t, int32_t>>
       skipped_;  // ranges of ids that no stream had, newest last

@@ -2,6 +2,7 @@
 // stream, and costs a bounded amount until then; a busy peer that means well keeps both.
 // Method: frames written by hand into a session without a socket; a clock that the test moves.
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <nghttp2/nghttp2.h>
 
 #include "net/loop.h"
@@ -61,12 +62,18 @@ class Silent : public Handler {
 
 class Http2AbuseTest : public ::testing::Test {
  protected:
-  ~Http2AbuseTest() override {
+  ~Http2AbuseTest() override { Close(); }
+  void Close() {
     if (session_ != nullptr) {
       session_->OnClosed();
     }
   }
+  // A connection, after the one before has gone.
   void Open() {
+    Close();
+    frames.clear();
+    input_.clear();
+    alive = true;
     listener.http = &silent;
     session_ = NewHttp2Session(host, {&options, &listener});
     Send(Http2Preface() + Http2Frame(Http2Type::kSettings, kAck, 0, ""));
@@ -322,6 +329,61 @@ TEST_F(Http2AbuseTest, DataBeyondTheGrantLosesTheConnectionOrTheStream) {
   EXPECT_TRUE(Cut() || Count(Http2Type::kRstStream) > 0);
   // The frame that goes beyond it is the last.
   EXPECT_LE(silent.body_bytes, static_cast<size_t>(kStreamWindow) + 16384);
+}
+
+// RFC 9113 5.1: whoever ended a stream says no more on it, however the bytes are cut.
+TEST_F(Http2AbuseTest, FramesForAStreamThatThePeerEndedLoseTheConnection) {
+  const std::string data = Http2Frame(Http2Type::kData, 0, 1, "late");
+  for (const std::string& late : {data, Headers(1, kEndHeaders | kEndStream)}) {
+    for (const bool answered : {false, true}) {
+      Open();
+      if (answered) {
+        Send(Headers(1, kEndHeaders | kEndStream));
+        silent.streams.back()->Respond(200, {}, Buffer::Copy("x"));
+        Pump();
+        for (const char byte : late) {
+          Send({&byte, 1});
+        }
+      } else {
+        Send(Headers(1, kEndHeaders) + Reset(1) + late);
+      }
+      EXPECT_EQ(GoawayCode(), NGHTTP2_STREAM_CLOSED) << answered;
+    }
+  }
+}
+
+TEST_F(Http2AbuseTest, DataOnItsWayWhenTheServerResetIsPassedOver) {
+  Open();
+  Send(Headers(1, kEndHeaders));
+  silent.streams.back()->Reset(NGHTTP2_CANCEL);
+  Pump();
+  for (int i = 0; i < 10; ++i) {
+    Send(Http2Frame(Http2Type::kData, 0, 1, "on its way"));
+  }
+  Send(Headers(3, kEndHeaders));
+  EXPECT_FALSE(Cut());
+  EXPECT_EQ(silent.requests, 2);
+}
+
+// An API server's connection lives for months: what is over must leave nothing behind.
+TEST_F(Http2AbuseTest, AnsweredRequestsLeaveNoMemoryBehind) {
+  Open();
+  const auto ask = [this](uint32_t from, uint32_t to) {
+    for (uint32_t id = from; id < to; id += 2) {
+      Send(Http2Frame(Http2Type::kHeaders, kEndHeaders | kEndStream, id, HpackRequest("GET", "/")));
+      silent.streams.back()->Respond(200, {}, Buffer::Copy("x"));
+      silent.streams.clear();
+      Pump();
+      frames.clear();
+    }
+  };
+  ask(1, 2001);
+  const size_t before = mallinfo2().uordblks;
+  ask(2001, 42001);
+  ASSERT_TRUE(alive);
+  EXPECT_EQ(silent.requests, 21000);
+  EXPECT_EQ(silent.open, 0);
+  EXPECT_LT(mallinfo2().uordblks, before + 100'000);  // 5 bytes a request
 }
 
 }  // namespace
