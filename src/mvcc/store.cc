@@ -277,7 +277,8 @@ void Store::Publish(const std::function<void(std::vector<EventBatch>&&)>& before
     s.shared->cache.Put({id.first, id.second}, Buffer::Copy(record.view()));
   }
   s.batch_records.clear();
-  s.arena.Reset();
+  // The arena's block goes on: the watch log keeps these slices, and a block of its own for each
+  // small batch would cost it many times their bytes.
   auto next = std::make_shared<Version_>();
   next->shared = s.shared;
   next->root = s.tree.root();
