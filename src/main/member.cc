@@ -1,7 +1,9 @@
 #include "main/member.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
@@ -148,6 +150,23 @@ std::string Unsupported(const Config& config) {
   return {};
 }
 
+// Waits while another process holds the data directory, as etcd does: one that is stopping gives it
+// to its successor. A signal ends the wait, and the process. A missing directory is nobody's; what
+// else is wrong with it, opening it tells.
+void AwaitDataDir(const std::string& data_dir) {
+  const std::string path = data_dir + "/member/store.lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) {
+    return;
+  }
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    MS_LOG(kWarn, "db file is flocked by another process, or taking too long").Str("path", path);
+    while (::flock(fd, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ::close(fd);
+}
+
 class Member {
  public:
   Member(const Config& config, std::vector<std::string> command_line)
@@ -170,6 +189,7 @@ class Member {
     pool_ = NewThreadPool("bg", kPoolThreads, kPoolPendingMax);
     executor_ = NewThreadExecutor(SystemClock());
     MS_ASSIGN_OR_RETURN(tls_, ClientTls(config_));
+    AwaitDataDir(config_.data_dir);
     const auto open = [](const std::string& dir) { return backend::OpenRocks(dir, {}); };
     MS_ASSIGN_OR_RETURN(
         server_, server::Server::Open(ServerOptions(config_),

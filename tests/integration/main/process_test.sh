@@ -5,7 +5,8 @@ set -u
 bin=$1
 work=$(mktemp -d)
 pid=
-trap '[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null; rm -rf "$work"' EXIT
+second=
+trap 'for p in $pid $second; do kill -9 "$p" 2>/dev/null; done; rm -rf "$work"' EXIT
 port=$((20000 + RANDOM % 20000))
 failed=0
 check() { # check WHAT GOT WANTED
@@ -39,15 +40,28 @@ exec 3<>"/dev/tcp/127.0.0.1/$port"; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
 sed -E '/^#/d; s/[{ ].*//; s/_(bucket|sum|count)$//' <&3 | sort -u >"$work/names"; exec 3>&-
 missing=$(sort -u "$(dirname "$0")/metric_names.txt" | comm -23 - "$work/names" | tr '\n' ' ')
 check "every metric that etcd shows" "$missing" ""
-"$bin/mainstay" --name t --data-dir "$work/data" --listen-client-urls "http://127.0.0.1:$((port + 2))" \
-  --advertise-client-urls "http://127.0.0.1:$((port + 2))" >"$work/log2" 2>&1; check "a second process on the same data ends with 1" $? 1
 "$bin/mainstay" --name u --data-dir "$work/other" --listen-client-urls "http://127.0.0.1:$port" \
   --advertise-client-urls "http://127.0.0.1:$port" >"$work/log4" 2>&1; check "a port in use ends with 1" $? 1
 grep -q "\"error\":\"listen tcp 127.0.0.1:$port: bind: address already in use\"" "$work/log4"; check "and is named" $? 0
 "$bin/mainstay" --name u --data-dir "$work/other" --listen-client-urls "http://127.0.0.1:$((port + 3))" \
   --advertise-client-urls "http://127.0.0.1:$port" --listen-metrics-urls "http://127.0.0.1:$port" >"$work/log4" 2>&1
 check "a metrics port in use ends with 1" $? 1
+# A second process on the same data waits for the first one to go.
+"$bin/mainstay" --name t --data-dir "$work/data" --listen-client-urls "http://127.0.0.1:$((port + 2))" \
+  --advertise-client-urls "http://127.0.0.1:$((port + 2))" >"$work/log2" 2>&1 &
+second=$!
+await() { # await FILE TEXT
+  for _ in $(seq 600); do
+    grep -q "$2" "$1" && return
+    read -rt 0.05 <> <(:) || true
+  done
+  echo "FAILED: '$2' is not in the log"; cat "$1"; failed=1
+}
+await "$work/log2" 'db file is flocked by another process'
 kill -TERM "$pid"; wait "$pid"; check "SIGTERM ends it by that signal" $? 143
+await "$work/log2" 'ready to serve client requests'
+check "the next process has the put" "$("$bin/mainstayctl" --endpoints "127.0.0.1:$((port + 2))" get k --print-value-only)" v1
+kill -TERM "$second"; wait "$second" 2>/dev/null; pid=
 grep -q 'closed etcd server' "$work/log"; check "after an orderly stop" $? 0
 start
 check "the put is there" "$(ctl get k --print-value-only)" v1
