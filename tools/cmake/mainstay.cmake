@@ -67,6 +67,14 @@ function(mainstay_library name)
             ${CMAKE_CURRENT_SOURCE_DIR})
 endfunction()
 
+# What a sanitizer needs to hear in the ctest `name`.
+function(mainstay_sanitized name)
+  if(MAINSTAY_SANITIZER STREQUAL "thread")
+    # Debian's Abseil, Protobuf and gRPC are not instrumented: what they do between themselves is not ours to judge.
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT TSAN_OPTIONS=ignore_noninstrumented_modules=1)
+  endif()
+endfunction()
+
 # mainstay_test(name SRCS x_test.cc ... DEPS our-libraries... LIBS foreign-targets... [LABELS l...] [TIMEOUT s])
 # A GoogleTest program; one ctest per program.
 function(mainstay_test name)
@@ -82,8 +90,5 @@ function(mainstay_test name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
-  if(MAINSTAY_SANITIZER STREQUAL "thread")
-    # Debian's Abseil, Protobuf and gRPC are not instrumented: what they do between themselves is not ours to judge.
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT TSAN_OPTIONS=ignore_noninstrumented_modules=1)
-  endif()
+  mainstay_sanitized(${name})
 endfunction()
