@@ -170,11 +170,7 @@ class Member {
     pool_ = NewThreadPool("bg", kPoolThreads, kPoolPendingMax);
     executor_ = NewThreadExecutor(SystemClock());
     MS_ASSIGN_OR_RETURN(tls_, ClientTls(config_));
-    const auto open = [](const std::string& dir) { return backend::OpenRocks(dir, {}); };
-    MS_ASSIGN_OR_RETURN(
-        server_, server::Server::Open(ServerOptions(config_),
-                                      {SystemClock(), PosixFileSystem(), SystemRandom(), *executor_,
-                                       *pool_, *metrics_, open}));
+    MS_ASSIGN_OR_RETURN(server_, OpenServer());
     MS_RETURN_IF_ERROR(PosixFileSystem().MakeDirs(config_.data_dir + "/member/spool"));
     services_ = std::make_unique<rpc::Services>(
         rpc::Services::Params{RpcOptions(config_), *server_, SystemClock(), PosixFileSystem(),
@@ -282,6 +278,27 @@ class Member {
   std::unique_ptr<WorkPool> pool_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<net::TlsContext> tls_;
+  // Waits for the data directory, as etcd does: a restart may begin before the old process is gone.
+  StatusOr<std::unique_ptr<server::Server>> OpenServer() {
+    constexpr std::chrono::milliseconds kRetry(100);
+    constexpr int kRetriesPerLine = 100;
+    const auto open = [](const std::string& dir) { return backend::OpenRocks(dir, {}); };
+    for (int i = 0;; ++i) {
+      StatusOr<std::unique_ptr<server::Server>> server = server::Server::Open(
+          ServerOptions(config_),
+          {SystemClock(), PosixFileSystem(), SystemRandom(), *executor_, *pool_, *metrics_, open});
+      if (!absl::IsUnavailable(server.status())) {
+        return server;
+      }
+      if (i % kRetriesPerLine == 0) {
+        MS_LOG(kInfo, "another process holds the data directory; waiting for it to end")
+            .Str("data-dir", config_.data_dir)
+            .Error(Message(server.status()));
+      }
+      std::this_thread::sleep_for(kRetry);
+    }
+  }
+
   std::unique_ptr<server::Server> server_;
   std::unique_ptr<rpc::Services> services_;
   std::unique_ptr<rpc::GrpcFront> grpc_front_;

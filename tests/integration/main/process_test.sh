@@ -39,15 +39,27 @@ exec 3<>"/dev/tcp/127.0.0.1/$port"; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
 sed -E '/^#/d; s/[{ ].*//; s/_(bucket|sum|count)$//' <&3 | sort -u >"$work/names"; exec 3>&-
 missing=$(sort -u "$(dirname "$0")/metric_names.txt" | comm -23 - "$work/names" | tr '\n' ' ')
 check "every metric that etcd shows" "$missing" ""
-"$bin/mainstay" --name t --data-dir "$work/data" --listen-client-urls "http://127.0.0.1:$((port + 2))" \
-  --advertise-client-urls "http://127.0.0.1:$((port + 2))" >"$work/log2" 2>&1; check "a second process on the same data ends with 1" $? 1
 "$bin/mainstay" --name u --data-dir "$work/other" --listen-client-urls "http://127.0.0.1:$port" \
   --advertise-client-urls "http://127.0.0.1:$port" >"$work/log4" 2>&1; check "a port in use ends with 1" $? 1
 grep -q "\"error\":\"listen tcp 127.0.0.1:$port: bind: address already in use\"" "$work/log4"; check "and is named" $? 0
 "$bin/mainstay" --name u --data-dir "$work/other" --listen-client-urls "http://127.0.0.1:$((port + 3))" \
   --advertise-client-urls "http://127.0.0.1:$port" --listen-metrics-urls "http://127.0.0.1:$port" >"$work/log4" 2>&1
 check "a metrics port in use ends with 1" $? 1
+"$bin/mainstay" --name u --data-dir "$work/other" --listen-client-urls "http://127.0.0.1:99999" \
+  --advertise-client-urls "http://127.0.0.1:99999" >"$work/log4" 2>&1
+check "a port beyond 65535 ends with 1" "$? $(grep -o 'listen tcp: address 99999: invalid port' "$work/log4")" \
+  "1 listen tcp: address 99999: invalid port"
+"$bin/mainstay" --name t --data-dir "$work/data" --listen-client-urls "http://127.0.0.1:$((port + 2))" \
+  --advertise-client-urls "http://127.0.0.1:$((port + 2))" >"$work/log2" 2>&1 &
+second=$!
+await() { # await FILE TEXT
+  for _ in $(seq 600); do grep -q "$2" "$1" && return 0; read -rt 0.05 <> <(:) || true; done
+  return 1
+}
+await "$work/log2" 'another process holds the data directory'; check "a second process on the same data waits" $? 0
 kill -TERM "$pid"; wait "$pid"; check "SIGTERM ends it by that signal" $? 143
+await "$work/log2" 'ready to serve client requests'; check "and serves once the first has ended" $? 0
+kill -TERM "$second"; wait "$second"
 grep -q 'closed etcd server' "$work/log"; check "after an orderly stop" $? 0
 start
 check "the put is there" "$(ctl get k --print-value-only)" v1

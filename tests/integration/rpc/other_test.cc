@@ -118,6 +118,80 @@ TEST_F(MaintenanceTest, AlarmsAreRaisedListedAndCleared) {
   EXPECT_EQ(response.alarms_size(), 0);
 }
 
+// A member whose clients are soon found slow, and which lets one snapshot be made at a time.
+class SlowClientTest : public RpcTest {
+ protected:
+  static TestMember::Config Impatient() {
+    TestMember::Config config = TestMember::DefaultConfig();
+    config.services.slow_range_period = std::chrono::milliseconds(200);
+    config.services.slow_snapshot_period = std::chrono::milliseconds(200);
+    config.services.slow_progress_bytes_min = 1;
+    config.services.snapshots_max = 1;
+    return config;
+  }
+  SlowClientTest() : RpcTest(Impatient()) {
+    // Its library reads no further ahead than it must.
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 65536);
+    stalling_ =
+        grpc::CreateCustomChannel(member_.address(), grpc::InsecureChannelCredentials(), arguments);
+    for (int i = 0; i < 32; ++i) {
+      Put("big" + std::to_string(i), std::string(1 << 20, 'v'));
+    }
+  }
+  std::shared_ptr<grpc::Channel> stalling_;
+};
+
+// Its view kept every later compaction from removing anything: the store only grew.
+TEST_F(SlowClientTest, AReaderThatStopsDoesNotStopCompactions) {
+  pb::RangeRequest all;
+  all.set_key(std::string(1, '\0'));
+  all.set_range_end(std::string(1, '\0'));
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  auto reader = pb::KV::NewStub(stalling_)->RangeStream(&context, all);
+  pb::RangeStreamResponse first;
+  ASSERT_TRUE(reader->Read(&first)) << "so the view is held";
+  const int64_t revision = Put("big0", "new").header().revision();
+  EXPECT_EQ(Compact(revision, /*physical=*/true), kFine);
+  while (reader->Read(&first)) {
+  }
+  EXPECT_EQ(Of(reader->Finish()),
+            (Outcome{StatusCode::OUT_OF_RANGE,
+                     "etcdserver: mvcc: required revision has been compacted"}));
+}
+
+// Each snapshot under way holds a file as large as the store.
+TEST_F(SlowClientTest, SnapshotsThatAreNotReadHoldNoDiskForEver) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  auto stalled = pb::Maintenance::NewStub(stalling_)->Snapshot(&context, pb::SnapshotRequest());
+  pb::SnapshotResponse chunk;
+  ASSERT_TRUE(stalled->Read(&chunk));
+  const auto whole = [this] {
+    grpc::ClientContext own;
+    SetDeadline(&own);
+    auto reader = maintenance_->Snapshot(&own, pb::SnapshotRequest());
+    pb::SnapshotResponse ignored;
+    while (reader->Read(&ignored)) {
+    }
+    return Of(reader->Finish());
+  };
+  const Outcome too_many{StatusCode::RESOURCE_EXHAUSTED, "etcdserver: too many requests"};
+  Outcome outcome = whole();
+  EXPECT_EQ(outcome, too_many);
+  while (outcome == too_many) {
+    outcome = whole();
+  }
+  EXPECT_EQ(outcome, kFine);
+  while (stalled->Read(&chunk)) {
+  }
+  EXPECT_EQ(Of(stalled->Finish()),
+            (Outcome{StatusCode::UNAVAILABLE, "etcdserver: request timed out"}));
+}
+
 // What protobuf accepts must not reach the log unless the applier reads it too: an entry that
 // cannot be read ends the member, now and at every start.
 TEST_F(MaintenanceTest, OddAlarmRequestsAreRefusedOrHarmless) {
