@@ -228,6 +228,14 @@ bool DecodeCompaction(std::string_view wire, CompactionRequest* out) {
   return r.ok();
 }
 
+uint64_t BytesOf(const std::vector<Buffer>& records) {
+  uint64_t bytes = 0;
+  for (const Buffer& record : records) {
+    bytes += record.size();
+  }
+  return bytes;
+}
+
 Error CheckRange(const RangeRequest& request) {
   if (request.key.empty()) {
     return Error::kEmptyKey;

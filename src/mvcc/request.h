@@ -131,6 +131,7 @@ struct DeleteResult {
   int64_t deleted = 0;
   std::vector<Buffer> prev_kvs;
 };
+uint64_t BytesOf(const std::vector<Buffer>& records);
 struct TxnResult;
 struct OpResult {
   std::variant<RangeResult, PutResult, DeleteResult, std::unique_ptr<TxnResult>> result;
@@ -139,6 +140,9 @@ struct TxnResult {
   int64_t revision = 0;  // of the outer txn; nested headers are all zero
   bool succeeded = false;
   std::vector<OpResult> responses;
+  // What the ranges and deletes of the whole txn found, at least: ranges only count once it is
+  // above Store::Options::txn_answer_bytes_max.
+  uint64_t record_bytes = 0;
 };
 
 // ---- records

@@ -36,7 +36,8 @@ void Pump::Look() {
     return;
   }
   const size_t enough = call_.loop().services().options().slow_progress_bytes_min;
-  if (std::exchange(written_, 0) < enough && limit_.pressing()) {
+  // With nothing unwritten it is `produce` that is slow, not the client.
+  if (std::exchange(written_, 0) < enough && unwritten_ > 0 && limit_.pressing()) {
     MS_LOG(kWarn, "ended a call whose client hardly reads")
         .Str("service", call_.method().service)
         .Str("method", call_.method().name)

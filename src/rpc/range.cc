@@ -92,6 +92,9 @@ void StreamAnswer(const CallPtr& call, const JobPtr& job) {
   const Buffer head = EncodeRangeHead(MakeHeader(*call, job->cursor->revision()), &arena);
   const Buffer tail = EncodeRangeTail(job->cursor->more(), job->cursor->count(), &arena);
   call->SendBegin(head.size() + job->cursor->encoded_bytes() + tail.size());
+  if (call->ended()) {
+    return;
+  }
   auto handler = std::make_unique<PumpHandler>(*call, Pump::Mode::kParts,
                                                [job, head, tail, head_sent = false]() mutable {
                                                  return NextPart(*job, &head_sent, head, tail);

@@ -44,6 +44,8 @@ struct ServicesOptions {
   size_t read_ahead_bytes_max = 512 << 10;
   // A range answer up to this is sent in one piece.
   size_t whole_answer_bytes_max = 256 << 10;
+  // etcd's: more, and the call ends with ResourceExhausted. A gRPC message holds 2^32 - 1 at most.
+  size_t response_bytes_max = INT32_MAX;
   // How often a range that is being sent is looked at: if a compaction waits for it and its client
   // hardly reads, it ends.
   std::chrono::nanoseconds slow_range_period = std::chrono::seconds(30);
