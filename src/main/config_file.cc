@@ -2,7 +2,13 @@
 // unknown keys are ignored; durations are whole nanoseconds.
 #include <yaml-cpp/yaml.h>
 
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
 #include <functional>
+#include <memory>
+#include <system_error>
 
 #include "fmt/format.h"
 
@@ -169,14 +175,36 @@ std::string LoadSockets(const YAML::Node& root, Config* config) {
   return {};
 }
 
+// As Go tells it: "open /etc/x: no such file or directory".
+std::string ErrorOf(std::string_view what, const std::string& path) {
+  std::string reason = std::generic_category().message(errno);
+  reason[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(reason[0])));
+  return fmt::format("{} {}: {}", what, path, reason);
+}
+
+// yaml-cpp's own reading of a directory ends the process.
+std::string ReadWhole(const std::string& path, std::string* out) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  if (file == nullptr) {
+    return ErrorOf("open", path);
+  }
+  std::array<char, 4096> part;
+  while (const size_t n = std::fread(part.data(), 1, part.size(), file.get())) {
+    out->append(part.data(), n);
+  }
+  return std::ferror(file.get()) != 0 ? ErrorOf("read", path) : std::string();
+}
+
 }  // namespace
 
 std::string LoadConfigFile(const std::string& path, Config* config) {
+  std::string text;
+  if (std::string error = ReadWhole(path, &text); !error.empty()) {
+    return error;
+  }
   YAML::Node root;
   try {  // yaml-cpp reports by exception; none leaves this function
-    root = YAML::LoadFile(path);
-  } catch (const YAML::BadFile&) {
-    return fmt::format("open {}: no such file or directory", path);
+    root = YAML::Load(text);
   } catch (const YAML::Exception& e) {
     return fmt::format("error converting YAML to JSON: yaml: {}", e.what());
   }

@@ -1,9 +1,7 @@
 #include "main/member.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
@@ -150,23 +148,6 @@ std::string Unsupported(const Config& config) {
   return {};
 }
 
-// Waits while another process holds the data directory, as etcd does: one that is stopping gives it
-// to its successor. A signal ends the wait, and the process. A missing directory is nobody's; what
-// else is wrong with it, opening it tells.
-void AwaitDataDir(const std::string& data_dir) {
-  const std::string path = data_dir + "/member/store.lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) {
-    return;
-  }
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    MS_LOG(kWarn, "db file is flocked by another process, or taking too long").Str("path", path);
-    while (::flock(fd, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ::close(fd);
-}
-
 class Member {
  public:
   Member(const Config& config, std::vector<std::string> command_line)
@@ -189,12 +170,7 @@ class Member {
     pool_ = NewThreadPool("bg", kPoolThreads, kPoolPendingMax);
     executor_ = NewThreadExecutor(SystemClock());
     MS_ASSIGN_OR_RETURN(tls_, ClientTls(config_));
-    AwaitDataDir(config_.data_dir);
-    const auto open = [](const std::string& dir) { return backend::OpenRocks(dir, {}); };
-    MS_ASSIGN_OR_RETURN(
-        server_, server::Server::Open(ServerOptions(config_),
-                                      {SystemClock(), PosixFileSystem(), SystemRandom(), *executor_,
-                                       *pool_, *metrics_, open}));
+    MS_ASSIGN_OR_RETURN(server_, OpenServer());
     MS_RETURN_IF_ERROR(PosixFileSystem().MakeDirs(config_.data_dir + "/member/spool"));
     services_ = std::make_unique<rpc::Services>(
         rpc::Services::Params{RpcOptions(config_), *server_, SystemClock(), PosixFileSystem(),
@@ -302,6 +278,27 @@ class Member {
   std::unique_ptr<WorkPool> pool_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<net::TlsContext> tls_;
+  // Waits for the data directory, as etcd does: a restart may begin before the old process is gone.
+  StatusOr<std::unique_ptr<server::Server>> OpenServer() {
+    constexpr std::chrono::milliseconds kRetry(100);
+    constexpr int kRetriesPerLine = 100;
+    const auto open = [](const std::string& dir) { return backend::OpenRocks(dir, {}); };
+    for (int i = 0;; ++i) {
+      StatusOr<std::unique_ptr<server::Server>> server = server::Server::Open(
+          ServerOptions(config_),
+          {SystemClock(), PosixFileSystem(), SystemRandom(), *executor_, *pool_, *metrics_, open});
+      if (!absl::IsUnavailable(server.status())) {
+        return server;
+      }
+      if (i % kRetriesPerLine == 0) {
+        MS_LOG(kInfo, "another process holds the data directory; waiting for it to end")
+            .Str("data-dir", config_.data_dir)
+            .Error(Message(server.status()));
+      }
+      std::this_thread::sleep_for(kRetry);
+    }
+  }
+
   std::unique_ptr<server::Server> server_;
   std::unique_ptr<rpc::Services> services_;
   std::unique_ptr<rpc::GrpcFront> grpc_front_;

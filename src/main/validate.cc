@@ -221,9 +221,18 @@ std::string CheckTiming(const Config& c) {
   if (c.auto_compaction_mode != "periodic" && c.auto_compaction_mode != "revision") {
     return fmt::format("unknown auto-compaction-mode \"{}\"", c.auto_compaction_mode);
   }
-  if (!ParseGoInt(c.auto_compaction_retention) && !ParseGoDuration(c.auto_compaction_retention)) {
+  const std::optional<int64_t> retention = ParseGoInt(c.auto_compaction_retention);
+  if (retention && *retention < 0) {  // etcd then reads it as a duration
+    return fmt::format("error parsing CompactionRetention: time: missing unit in duration \"{}\"",
+                       c.auto_compaction_retention);
+  }
+  if (!retention && !ParseGoDuration(c.auto_compaction_retention)) {
     return fmt::format("error parsing CompactionRetention: time: invalid duration \"{}\"",
                        c.auto_compaction_retention);
+  }
+  const std::string token = c.auth_token.substr(0, c.auth_token.find(','));
+  if (!token.empty() && token != "simple" && token != "jwt") {
+    return "auth: invalid auth options";
   }
   if (c.compact_hash_check_time <= std::chrono::nanoseconds(0)) {
     return fmt::format("--compact-hash-check-time must be >0 (set to {}ns)",

@@ -76,6 +76,7 @@ struct Op {
 struct TxnRequest {
   std::vector<Compare> compare;
   std::vector<Op> success, failure;
+  bool too_deep = false;  // nested beyond kTxnDepthMax, hence not read
 };
 
 struct CompactionRequest {
@@ -83,8 +84,9 @@ struct CompactionRequest {
   bool physical = false;
 };
 
-// False: malformed bytes, or nesting beyond kTxnDepthMax.
-inline constexpr int kTxnDepthMax = 64;
+// As deep as etcd's default of 128 operations lets a txn nest: each level costs one at least.
+inline constexpr int kTxnDepthMax = 128;
+// False: malformed bytes.
 bool DecodeRange(std::string_view wire, RangeRequest* out);
 bool DecodePut(std::string_view wire, PutRequest* out);
 bool DecodeDeleteRange(std::string_view wire, DeleteRangeRequest* out);
@@ -96,8 +98,8 @@ bool DecodeCompaction(std::string_view wire, CompactionRequest* out);
 Error CheckRange(const RangeRequest& request);
 Error CheckPut(const PutRequest& request);
 Error CheckDeleteRange(const DeleteRangeRequest& request);
-// Operation limit, every operation, then duplicates and overlaps; etcd's open-ended deletes do not
-// collide with puts.
+// Operation limit and depth, every operation, then duplicates and overlaps; etcd's open-ended
+// deletes do not collide with puts.
 Error CheckTxn(const TxnRequest& request, size_t ops_max);
 
 // True if the txn writes nothing whatever happens: every operation of both lists is a range.
@@ -129,6 +131,7 @@ struct DeleteResult {
   int64_t deleted = 0;
   std::vector<Buffer> prev_kvs;
 };
+uint64_t BytesOf(const std::vector<Buffer>& records);
 struct TxnResult;
 struct OpResult {
   std::variant<RangeResult, PutResult, DeleteResult, std::unique_ptr<TxnResult>> result;
@@ -137,6 +140,9 @@ struct TxnResult {
   int64_t revision = 0;  // of the outer txn; nested headers are all zero
   bool succeeded = false;
   std::vector<OpResult> responses;
+  // What the ranges and deletes of the whole txn found, at least: ranges only count once it is
+  // above Store::Options::txn_answer_bytes_max.
+  uint64_t record_bytes = 0;
 };
 
 // ---- records

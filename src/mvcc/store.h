@@ -146,6 +146,8 @@ class Store {
     size_t record_cache_bytes = 32 << 20;
     // Compaction: rows removed in one step (--compaction-batch-limit).
     size_t compaction_batch = 1000;
+    // TxnResult::record_bytes at which a txn's further ranges only count.
+    uint64_t txn_answer_bytes_max = INT32_MAX;
   };
   // Loads the index from the backend. Errors: DataLoss for rows that make no sense.
   static StatusOr<std::unique_ptr<Store>> Open(backend::Backend& backend, Options options);

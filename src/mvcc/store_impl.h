@@ -28,6 +28,7 @@ struct Store::Impl {
   struct Txn {
     int64_t main = 0;  // 0: nothing changed yet
     int64_t sub = 0;
+    uint64_t record_bytes = 0;  // what its ranges and deletes found
   };
   int64_t Seen(const Txn& txn) const { return txn.main != 0 ? txn.main : revision; }
   Revision NextRevision(Txn* txn);
@@ -45,6 +46,7 @@ struct Store::Impl {
 
   ErrorOr<PutResult> PutIn(Txn* txn, const PutRequest& request, WriteContext& context);
   DeleteResult DeleteRangeIn(Txn* txn, const DeleteRangeRequest& request, WriteContext& context);
+  RangeResult RangeOfTxn(Txn* txn, const RangeRequest& request);
   RangeResult RangeIn(const Txn& txn, const RangeRequest& request);
 
   // txn.cc

@@ -141,19 +141,31 @@ void Store::Impl::Execute(
   for (const Op& op : path.succeeded ? request.success : request.failure) {
     OpResult& result = out->responses.emplace_back();
     if (const auto* range = std::get_if<RangeRequest>(&op.request)) {
-      result.result = RangeIn(*txn, *range);
+      result.result = RangeOfTxn(txn, *range);
     } else if (const auto* put = std::get_if<PutRequest>(&op.request)) {
       ErrorOr<PutResult> done = PutIn(txn, *put, context);
       MS_CHECK(done.ok());  // validated
       result.result = *std::move(done);
     } else if (const auto* remove = std::get_if<DeleteRangeRequest>(&op.request)) {
-      result.result = DeleteRangeIn(txn, *remove, context);
+      DeleteResult done = DeleteRangeIn(txn, *remove, context);
+      txn->record_bytes += BytesOf(done.prev_kvs);
+      result.result = std::move(done);
     } else if (const auto* inner = std::get_if<std::unique_ptr<TxnRequest>>(&op.request)) {
       auto below = std::make_unique<TxnResult>();
       Execute(txn, **inner, *path.nested[nested++], context, below.get());
       result.result = std::move(below);
     }
   }
+}
+
+// A txn may name the whole store a hundred times. Its answer is refused above a limit, so what goes
+// beyond need not be read either.
+RangeResult Store::Impl::RangeOfTxn(Txn* txn, const RangeRequest& request) {
+  RangeRequest range = request;
+  range.count_only = range.count_only || txn->record_bytes > options.txn_answer_bytes_max;
+  RangeResult found = RangeIn(*txn, range);
+  txn->record_bytes += BytesOf(found.kvs);
+  return found;
 }
 
 ErrorOr<TxnResult> Store::Txn(const TxnRequest& request, WriteContext& context) {
@@ -167,6 +179,7 @@ ErrorOr<TxnResult> Store::Txn(const TxnRequest& request, WriteContext& context) 
   impl_->Execute(&txn, request, path, context, &out);
   impl_->Finish(&txn);
   out.revision = impl_->revision;
+  out.record_bytes = txn.record_bytes;
   return out;
 }
 

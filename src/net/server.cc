@@ -14,6 +14,7 @@
 #include <cctype>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -260,12 +261,18 @@ Status BindTcp(const ListenerOptions& listener, bool reuse_port, int* fd, int* p
   if (host.starts_with("[") && host.ends_with("]")) {
     host = host.substr(1, host.size() - 2);
   }
+  // getaddrinfo() keeps the lower 16 bits of whatever number it is given.
+  const std::string port_text = listener.address.substr(colon + 1);
+  if (port_text.find_first_not_of("0123456789") == std::string::npos &&
+      (port_text.size() > 5 || std::strtol(port_text.c_str(), nullptr, 10) > UINT16_MAX)) {
+    return InvalidArgument(fmt::format("listen tcp: address {}: invalid port", port_text));
+  }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(host.empty() ? nullptr : host.c_str(),
-                                  listener.address.substr(colon + 1).c_str(), &hints, &found);
+  const int error =
+      ::getaddrinfo(host.empty() ? nullptr : host.c_str(), port_text.c_str(), &hints, &found);
   if (error != 0) {
     return InvalidArgument(fmt::format("listen tcp: lookup {}: {}", host, gai_strerror(error)));
   }

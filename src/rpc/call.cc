@@ -1,5 +1,6 @@
 #include "rpc/call.h"
 
+#include <string>
 #include <utility>
 
 #include "rpc/loop.h"
@@ -28,8 +29,19 @@ void Call::set_handler(std::unique_ptr<StreamHandler> handler) {
   }
 }
 
+bool Call::RefusedAsTooLarge(uint64_t bytes) {
+  const uint64_t bytes_max = loop_.services().options().response_bytes_max;
+  if (bytes <= bytes_max) {
+    return false;
+  }
+  Finish({Code::kResourceExhausted, "grpc: trying to send message larger than max (" +
+                                        std::to_string(bytes) + " vs. " +
+                                        std::to_string(bytes_max) + ")"});
+  return true;
+}
+
 void Call::Send(BufferChain message) {
-  if (ended_) {
+  if (ended_ || RefusedAsTooLarge(message.size())) {
     return;
   }
   Count(method_.metrics.sent);
@@ -38,7 +50,7 @@ void Call::Send(BufferChain message) {
 }
 
 void Call::SendBegin(uint64_t length) {
-  if (ended_) {
+  if (ended_ || RefusedAsTooLarge(length)) {
     return;
   }
   Count(method_.metrics.sent);

@@ -49,11 +49,13 @@ class Call : public std::enable_shared_from_this<Call> {
   // The first value of a metadata key (lower case); nullopt if absent. Valid while the call is.
   virtual std::optional<std::string_view> Metadata(std::string_view key) const = 0;
   virtual std::string_view client_address() const = 0;
-  // One whole response message.
+  // One whole response message. One above ServicesOptions::response_bytes_max ends the call.
   void Send(BufferChain message);
   // One response message in parts: its length first, then exactly so many bytes.
   void SendBegin(uint64_t length);
   void SendPart(BufferChain part);
+  // True if a message of so many bytes must not be sent; the call has ended then.
+  bool RefusedAsTooLarge(uint64_t bytes);
   // A unary answer: the message and OK.
   void Reply(BufferChain message);
   void Finish(GrpcStatus status);

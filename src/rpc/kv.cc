@@ -21,12 +21,13 @@ void ServeReadTxn(const CallPtr& call, const std::shared_ptr<ReadTxn>& txn) {
       FinishBroken(call, txn->status);
     } else if (txn->error != Error::kOk) {
       FinishError(call, txn->error);
-    } else {
+    } else if (!call->RefusedAsTooLarge(txn->result.record_bytes)) {
       call->Reply(
           EncodeTxn(MakeHeader(*call, txn->result.revision), txn->result, &call->loop().arena()));
     }
   };
   txn->view = ServerOf(*call).View();
+  txn->answer_bytes_max = call->loop().services().options().response_bytes_max;
   if (txn->AnswersWithoutDisk()) {
     txn->Run();
     answer();
@@ -74,8 +75,10 @@ void DeleteRange(const CallPtr& call, Buffer request) {
   }
   ProposeFor(call, RequestKind::kDeleteRange, std::move(request),
              [](const CallPtr& c, server::Reply&& r) {
-               c->Reply(EncodeDelete(MakeHeader(*c, r), std::get<mvcc::DeleteResult>(r.body),
-                                     &c->loop().arena()));
+               const auto& result = std::get<mvcc::DeleteResult>(r.body);
+               if (!c->RefusedAsTooLarge(mvcc::BytesOf(result.prev_kvs))) {
+                 c->Reply(EncodeDelete(MakeHeader(*c, r), result, &c->loop().arena()));
+               }
              });
 }
 
@@ -97,7 +100,10 @@ void Txn(const CallPtr& call, Buffer request) {
     return StartReadTxn(call, std::move(txn));
   }
   ProposeFor(call, RequestKind::kTxn, std::move(request), [](const CallPtr& c, server::Reply&& r) {
-    c->Reply(EncodeTxn(MakeHeader(*c, r), std::get<mvcc::TxnResult>(r.body), &c->loop().arena()));
+    const auto& result = std::get<mvcc::TxnResult>(r.body);
+    if (!c->RefusedAsTooLarge(result.record_bytes)) {
+      c->Reply(EncodeTxn(MakeHeader(*c, r), result, &c->loop().arena()));
+    }
   });
 }
 

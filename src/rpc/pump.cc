@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/log.h"
 #include "rpc/answer.h"
 
 namespace mainstay::rpc {
@@ -16,7 +17,40 @@ Pump::~Pump() {
   shared_->owner = nullptr;
 }
 
+void Pump::EndIfSlow(std::chrono::nanoseconds period, Pressing pressing, Error error) {
+  limit_ = {period, std::move(pressing), error};
+  LookAgain();
+}
+
+void Pump::LookAgain() {
+  call_.loop().host().After(limit_.period, [weak = std::weak_ptr<Shared>(shared_)] {
+    const std::shared_ptr<Shared> shared = weak.lock();
+    if (shared != nullptr && shared->owner != nullptr) {
+      shared->owner->Look();
+    }
+  });
+}
+
+void Pump::Look() {
+  if (done_ || call_.ended()) {
+    return;
+  }
+  const size_t enough = call_.loop().services().options().slow_progress_bytes_min;
+  // With nothing unwritten it is `produce` that is slow, not the client.
+  if (std::exchange(written_, 0) < enough && unwritten_ > 0 && limit_.pressing()) {
+    MS_LOG(kWarn, "ended a call whose client hardly reads")
+        .Str("service", call_.method().service)
+        .Str("method", call_.method().name)
+        .Str("remote-addr", call_.client_address());
+    done_ = true;
+    call_.Finish(ToStatus(limit_.error));  // and with it goes this pump
+    return;
+  }
+  LookAgain();
+}
+
 void Pump::OnWritten(size_t bytes) {
+  written_ += bytes;
   unwritten_ -= std::min(unwritten_, bytes);
   Kick();
 }

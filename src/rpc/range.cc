@@ -77,17 +77,31 @@ Pump::Step NextPart(RangeJob& job, bool* head_sent, const Buffer& head, const Bu
   return step;
 }
 
+// A view keeps every compaction after it from removing anything.
+void LimitSlowReader(Pump& pump, Call& call, const JobPtr& job) {
+  pump.EndIfSlow(
+      call.loop().services().options().slow_range_period,
+      [&server = ServerOf(call), seen = job->view.compact_revision()] {
+        return server.View().compact_revision() > seen;
+      },
+      Error::kCompacted);
+}
+
 void StreamAnswer(const CallPtr& call, const JobPtr& job) {
   BufferArena& arena = call->loop().arena();
   const Buffer head = EncodeRangeHead(MakeHeader(*call, job->cursor->revision()), &arena);
   const Buffer tail = EncodeRangeTail(job->cursor->more(), job->cursor->count(), &arena);
   call->SendBegin(head.size() + job->cursor->encoded_bytes() + tail.size());
+  if (call->ended()) {
+    return;
+  }
   auto handler = std::make_unique<PumpHandler>(*call, Pump::Mode::kParts,
                                                [job, head, tail, head_sent = false]() mutable {
                                                  return NextPart(*job, &head_sent, head, tail);
                                                });
   Pump& pump = handler->pump();
   call->set_handler(std::move(handler));
+  LimitSlowReader(pump, *call, job);
   pump.Start();
 }
 
@@ -207,6 +221,7 @@ class RangeStreamHandler : public StreamHandler {
                         std::exchange(first, false) ? kFirstChunkBytes : kChunkBytes;
                     return NextChunk(*job, server, head, tail, bytes);
                   });
+    LimitSlowReader(*pump_, call_, job_);
     pump_->Start();
   }
   static Pump::Step NextChunk(RangeJob& job,

@@ -125,6 +125,11 @@ void ReadTxn::Run() {
       error = found->error();
       return;
     }
+    result.record_bytes += mvcc::BytesOf((**found).kvs);
+    if (result.record_bytes > answer_bytes_max) {
+      result.responses.clear();  // it will not be sent
+      return;
+    }
     result.responses.push_back({*std::move(*found)});
   }
 }

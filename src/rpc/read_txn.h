@@ -16,6 +16,7 @@ struct ReadTxn {
   Buffer bytes;  // what `request` points into
   mvcc::TxnRequest request;
   mvcc::ReadView view;
+  uint64_t answer_bytes_max = 0;  // beyond it Run() reads no further
 
   // ---- after Run()
   mvcc::TxnResult result;

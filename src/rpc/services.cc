@@ -218,4 +218,12 @@ std::string Services::SpoolPath() {
          std::to_string(spooled_.fetch_add(1, std::memory_order_relaxed)) + ".spool";
 }
 
+std::shared_ptr<void> Services::TakeSnapshotPlace() {
+  if (snapshots_->fetch_add(1) >= p_.options.snapshots_max) {
+    snapshots_->fetch_sub(1);
+    return nullptr;
+  }
+  return {snapshots_.get(), [count = snapshots_](void*) { count->fetch_sub(1); }};
+}
+
 }  // namespace mainstay::rpc

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,6 +44,15 @@ struct ServicesOptions {
   size_t read_ahead_bytes_max = 512 << 10;
   // A range answer up to this is sent in one piece.
   size_t whole_answer_bytes_max = 256 << 10;
+  // etcd's: more, and the call ends with ResourceExhausted. A gRPC message holds 2^32 - 1 at most.
+  size_t response_bytes_max = INT32_MAX;
+  // How often a range that is being sent is looked at: if a compaction waits for it and its client
+  // hardly reads, it ends.
+  std::chrono::nanoseconds slow_range_period = std::chrono::seconds(30);
+  // The same for snapshots, which hold the disk space of an image each; and how many there may be.
+  std::chrono::nanoseconds slow_snapshot_period = std::chrono::minutes(5);
+  size_t snapshots_max = 8;
+  size_t slow_progress_bytes_min = 8 << 20;  // in a period
 };
 
 // Instruments that are no method's own.
@@ -51,7 +61,7 @@ struct ServicesMetrics {
   Counter* received_bytes = nullptr;
   Counter* watch_receive_failures = nullptr;
   Counter* watch_send_failures = nullptr;
-  Histogram* watch_send_events = nullptr;     // one hand-over of a stream's messages to its connection
+  Histogram* watch_send_events = nullptr;  // one hand-over of a stream's messages to its connection
   Histogram* watch_send_per_event = nullptr;  // its share of one message
   Histogram* snapshot_seconds = nullptr;      // until the image is written
   Counter* keep_alive_receive_failures = nullptr;
@@ -100,6 +110,9 @@ class Services {
   void ObserveRead(ReadType type, bool success, MonoTime started);
   // A name for a spool file, unique in this process.
   std::string SpoolPath();
+  // The right to make a snapshot, until the last copy goes (any thread); null if all are given
+  // away.
+  std::shared_ptr<void> TakeSnapshotPlace();
 
  private:
   Error CheckGate(Call& call, bool stream);
@@ -115,6 +128,8 @@ class Services {
   Histogram* range_seconds_[2] = {};
   Histogram* read_seconds_[static_cast<size_t>(ReadType::kCount)][2] = {};
   std::atomic<uint64_t> spooled_{0};
+  // Its own owner: a step on the pool may end after this.
+  const std::shared_ptr<std::atomic<size_t>> snapshots_ = std::make_shared<std::atomic<size_t>>(0);
 };
 
 }  // namespace mainstay::rpc

@@ -140,10 +140,19 @@ class SnapshotHandler : public StreamHandler {
     if (!Permitted(call_.shared_from_this(), server::Access::kAdmin)) {
       return;
     }
+    Services& services = call_.loop().services();
+    std::shared_ptr<void> place = services.TakeSnapshotPlace();
+    if (place == nullptr) {
+      return FinishError(call_.shared_from_this(), Error::kTooManyRequests);
+    }
     server::Server& server = ServerOf(call_);
     auto spool = std::make_shared<Spool>(call_.loop().services(), server.PinState(),
                                          server.GetStatus().storage_version);
-    pump_.emplace(call_, Pump::Mode::kMessages, [spool] { return spool->Next(); });
+    // The place is free again when the file is: a step may still run when the call has ended.
+    pump_.emplace(call_, Pump::Mode::kMessages,
+                  [spool, place = std::move(place)] { return spool->Next(); });
+    pump_->EndIfSlow(
+        services.options().slow_snapshot_period, [] { return true; }, Error::kTimeout);
     pump_->Start();
   }
   void OnWritten(size_t bytes) override {

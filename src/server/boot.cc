@@ -180,7 +180,9 @@ StatusOr<BootResult> Boot(const Options& options,
   }
   MS_RETURN_IF_ERROR(CheckFit(out, log));
   out.self = log.member;
-  MS_ASSIGN_OR_RETURN(out.store, mvcc::Store::Open(*out.backend, {}));
+  MS_ASSIGN_OR_RETURN(
+      out.store,
+      mvcc::Store::Open(*out.backend, {.txn_answer_bytes_max = options.txn_answer_bytes_max}));
   MS_RETURN_IF_ERROR(LoadMembership(out, log.cluster));
   MS_RETURN_IF_ERROR(LoadLeases(out, options, env.metrics));
   MS_RETURN_IF_ERROR(LoadAlarms(out, env.metrics));

@@ -30,6 +30,8 @@ struct InitialMember {
 enum class AutoCompactionMode : uint8_t { kOff, kPeriodic, kRevision };
 
 struct Options {
+  // mvcc::Store::Options::txn_answer_bytes_max.
+  uint64_t txn_answer_bytes_max = INT32_MAX;
   std::string name = "default";
   std::string data_dir;
   std::string wal_dir;  // empty = <data_dir>/member/wal

@@ -12,8 +12,8 @@ constexpr uint32_t kTxnField = 6;
 constexpr uint32_t kLeaseGrantField = 8;
 constexpr uint64_t kPutOverhead = 256;
 constexpr uint64_t kLeaseOverhead = 64;
-// As deep as protobuf lets a message nest; rpc refused anything deeper before.
-constexpr int kDepthMax = 100;
+// mvcc::kTxnDepthMax: rpc refuses anything deeper.
+constexpr int kDepthMax = 128;
 
 uint64_t PutCost(std::string_view put) {
   uint64_t cost = kPutOverhead;

@@ -46,20 +46,20 @@ grep -q "\"error\":\"listen tcp 127.0.0.1:$port: bind: address already in use\""
 "$bin/mainstay" --name u --data-dir "$work/other" --listen-client-urls "http://127.0.0.1:$((port + 3))" \
   --advertise-client-urls "http://127.0.0.1:$port" --listen-metrics-urls "http://127.0.0.1:$port" >"$work/log4" 2>&1
 check "a metrics port in use ends with 1" $? 1
-# A second process on the same data waits for the first one to go.
+"$bin/mainstay" --name u --data-dir "$work/other" --listen-client-urls "http://127.0.0.1:99999" \
+  --advertise-client-urls "http://127.0.0.1:99999" >"$work/log4" 2>&1
+check "a port beyond 65535 ends with 1" "$? $(grep -o 'listen tcp: address 99999: invalid port' "$work/log4")" \
+  "1 listen tcp: address 99999: invalid port"
 "$bin/mainstay" --name t --data-dir "$work/data" --listen-client-urls "http://127.0.0.1:$((port + 2))" \
   --advertise-client-urls "http://127.0.0.1:$((port + 2))" >"$work/log2" 2>&1 &
 second=$!
 await() { # await FILE TEXT
-  for _ in $(seq 600); do
-    grep -q "$2" "$1" && return
-    read -rt 0.05 <> <(:) || true
-  done
-  echo "FAILED: '$2' is not in the log"; cat "$1"; failed=1
+  for _ in $(seq 600); do grep -q "$2" "$1" && return 0; read -rt 0.05 <> <(:) || true; done
+  return 1
 }
-await "$work/log2" 'db file is flocked by another process'
+await "$work/log2" 'another process holds the data directory'; check "a second process on the same data waits" $? 0
 kill -TERM "$pid"; wait "$pid"; check "SIGTERM ends it by that signal" $? 143
-await "$work/log2" 'ready to serve client requests'
+await "$work/log2" 'ready to serve client requests'; check "and serves once the first has ended" $? 0
 check "the next process has the put" "$("$bin/mainstayctl" --endpoints "127.0.0.1:$((port + 2))" get k --print-value-only)" v1
 kill -TERM "$second"; wait "$second" 2>/dev/null; pid=
 grep -q 'closed etcd server' "$work/log"; check "after an orderly stop" $? 0

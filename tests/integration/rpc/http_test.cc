@@ -437,6 +437,158 @@ TEST_F(SocketTest, AFloodOfWatchesIsSlowedDownAndNotRefused) {
   EXPECT_EQ(created, kWatches);
 }
 
+// A member whose clients are soon found slow, and which lets one snapshot be made at a time.
+class SlowClientTest : public HttpTest {
+ protected:
+  static TestMember::Config Impatient() {
+    TestMember::Config config = TestMember::DefaultConfig();
+    config.services.slow_range_period = std::chrono::milliseconds(200);
+    config.services.slow_snapshot_period = std::chrono::seconds(2);
+    config.services.slow_progress_bytes_min = 1;
+    config.services.snapshots_max = 1;
+    // More than sockets and windows hold.
+    config.export_snapshot = [](const server::PinnedState&, FileSystem& files,
+                                const std::string& path) -> Status {
+      MS_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files.Open(path, OpenMode::kCreate));
+      return file->WriteAt(0, std::string(32 << 20, 's'));
+    };
+    return config;
+  }
+  SlowClientTest() : HttpTest(Impatient()) {
+    for (int i = 0; i < 32; ++i) {
+      Put("big" + std::to_string(i), std::string(1 << 20, 'v'));
+    }
+  }
+  static std::string Frame(char type, char flags, char stream, const std::string& payload) {
+    return std::string{0,
+                       static_cast<char>(payload.size() >> 8),
+                       static_cast<char>(payload.size()),
+                       type,
+                       flags,
+                       0,
+                       0,
+                       0,
+                       stream} +
+           payload;
+  }
+  static std::string Field(const std::string& name, const std::string& value) {
+    return std::string{0, static_cast<char>(name.size())} + name +
+           std::string{static_cast<char>(value.size())} + value;
+  }
+  // A call over HTTP/2 for all keys, by a client that grants no more than the first 65,535 bytes.
+  static void AskForAll(Http& http, const std::string& path) {
+    const std::string body{0, 0, 0, 0, 6, 0x0a, 1, 0, 0x12, 1, 0};
+    http.Write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, "") +
+               Frame(1, 4, 1,
+                     Field(":method", "POST") + Field(":scheme", "http") + Field(":path", path) +
+                         Field(":authority", "localhost") +
+                         Field("content-type", "application/grpc") + Field("te", "trailers")) +
+               Frame(0, 1, 1, body));
+    EXPECT_EQ(http.ReadBytes(32768).size(), 32768u) << "so the view is held";
+  }
+};
+
+// Its view kept every later compaction from removing anything: the store only grew.
+TEST_F(SlowClientTest, AReaderThatStopsDoesNotStopCompactions) {
+  for (const std::string method : {"Range", "RangeStream"}) {
+    Http stalled(member_.port());
+    AskForAll(stalled, "/etcdserverpb.KV/" + method);
+    const int64_t revision = Put("big0", "new").header().revision();
+    EXPECT_EQ(Compact(revision, /*physical=*/true), kFine) << method;
+  }
+}
+
+// Each snapshot under way holds a file as large as the store.
+TEST_F(SlowClientTest, SnapshotsThatAreNotReadHoldNoDiskForEver) {
+  Http stalled(member_.port());
+  stalled.SendRequest("POST", "/v3/maintenance/snapshot", "{}", "");
+  EXPECT_EQ(stalled.ReadHead().status, 200);
+  const auto whole = [this] {
+    grpc::ClientContext own;
+    SetDeadline(&own);
+    auto reader = maintenance_->Snapshot(&own, pb::SnapshotRequest());
+    pb::SnapshotResponse ignored;
+    while (reader->Read(&ignored)) {
+    }
+    return Of(reader->Finish());
+  };
+  const Outcome too_many{grpc::StatusCode::RESOURCE_EXHAUSTED, "etcdserver: too many requests"};
+  Outcome outcome = whole();
+  EXPECT_EQ(outcome, too_many);
+  while (outcome == too_many) {
+    outcome = whole();
+  }
+  EXPECT_EQ(outcome, kFine);
+}
+
+// 128 ranges of the whole store in one txn: more than gRPC's length can say, and once the end of
+// the process.
+TEST(AnswerLimitTest, AnswersBeyondTheLimitAreRefusedWithEtcdsText) {
+  TestMember::Config config = TestMember::DefaultConfig();
+  config.services.response_bytes_max = 5 << 20;
+  config.server.txn_answer_bytes_max = 5 << 20;
+  TestMember member(config);
+  const std::shared_ptr<grpc::Channel> channel = Connect(member);
+  const auto kv = pb::KV::NewStub(channel);
+  const auto call = [](auto& stub, auto method, const auto& request, auto* response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    return Of((stub.*method)(&context, request, response));
+  };
+  pb::PutRequest put;
+  pb::PutResponse done;
+  put.set_value(std::string(1 << 20, 'v'));
+  for (const char* key : {"a", "b", "c"}) {
+    put.set_key(key);
+    ASSERT_EQ(call(*kv, &pb::KV::Stub::Put, put, &done), kFine);
+  }
+  pb::TxnRequest txn;
+  for (int i = 0; i < 2; ++i) {
+    pb::RangeRequest* all = txn.add_success()->mutable_request_range();
+    all->set_key("a");
+    all->set_range_end("d");
+  }
+  pb::TxnResponse answer;
+  const auto is_refused = [](const Outcome& o) {
+    return o.code == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+           o.text.starts_with("grpc: trying to send message larger than max (");
+  };
+  Outcome outcome = call(*kv, &pb::KV::Stub::Txn, txn, &answer);
+  EXPECT_TRUE(is_refused(outcome)) << outcome;
+  txn.add_success()->mutable_request_put()->set_key("written");
+  outcome = call(*kv, &pb::KV::Stub::Txn, txn, &answer);
+  EXPECT_TRUE(is_refused(outcome)) << outcome;
+  txn.Clear();
+  pb::DeleteRangeRequest* remove = txn.add_success()->mutable_request_delete_range();
+  remove->set_key("x");
+  remove->set_range_end("z");
+  remove->set_prev_kv(true);
+  ASSERT_EQ(call(*kv, &pb::KV::Stub::Txn, txn, &answer), kFine);
+  pb::RangeRequest range;
+  pb::RangeResponse found;
+  range.set_key("written");
+  ASSERT_EQ(call(*kv, &pb::KV::Stub::Range, range, &found), kFine);
+  EXPECT_EQ(found.count(), 1) << "as in etcd: done, only not told";
+  for (const char* key : {"d", "e", "f"}) {
+    put.set_key(key);
+    ASSERT_EQ(call(*kv, &pb::KV::Stub::Put, put, &done), kFine);
+  }
+  range.set_key("a");
+  range.set_range_end("z");
+  outcome = call(*kv, &pb::KV::Stub::Range, range, &found);
+  EXPECT_TRUE(is_refused(outcome)) << outcome;
+  remove->set_key("a");
+  outcome = call(*kv, &pb::KV::Stub::Txn, txn, &answer);
+  EXPECT_TRUE(is_refused(outcome)) << outcome;
+  for (const char* key : {"a", "b", "c", "d", "e", "f"}) {
+    put.set_key(key);
+    ASSERT_EQ(call(*kv, &pb::KV::Stub::Put, put, &done), kFine);
+  }
+  pb::DeleteRangeResponse removed;
+  outcome = call(*kv, &pb::KV::Stub::DeleteRange, *remove, &removed);
+  EXPECT_TRUE(is_refused(outcome)) << outcome;
+}
+
 class BigRequestTest : public HttpTest {
  protected:
   static TestMember::Config Config() {

@@ -1,5 +1,6 @@
 // Goal: Maintenance, Cluster, Auth, health and reflection over real gRPC; the gate; what is not
 // served says so by name. Method: an in-process member and gRPC C++ stubs.
+#include <grpcpp/generic/generic_stub.h>
 #include <openssl/sha.h>
 
 #include "proto/grpc/health/v1/health.grpc.pb.h"
@@ -115,6 +116,44 @@ TEST_F(MaintenanceTest, AlarmsAreRaisedListedAndCleared) {
   request.Clear();
   ASSERT_EQ(Call(*maintenance_, &pb::Maintenance::Stub::Alarm, request, &response), kFine);
   EXPECT_EQ(response.alarms_size(), 0);
+}
+
+// What protobuf accepts must not reach the log unless the applier reads it too: an entry that
+// cannot be read ends the member, now and at every start.
+TEST_F(MaintenanceTest, OddAlarmRequestsAreRefusedOrHarmless) {
+  const Outcome unknown_enum{StatusCode::INVALID_ARGUMENT,
+                             "mainstay: an enum field holds a number that is not defined"};
+  const auto alarm = [this](const std::string& wire) {
+    pb::AlarmRequest request;
+    EXPECT_TRUE(request.ParseFromString(wire));
+    pb::AlarmResponse response;
+    return Call(*maintenance_, &pb::Maintenance::Stub::Alarm, request, &response);
+  };
+  EXPECT_EQ(alarm({"\x08\x01\x18\x4d", 4}), unknown_enum);
+  EXPECT_EQ(alarm({"\x08\x03", 2}), unknown_enum);
+  EXPECT_EQ(alarm({"\x08\x01\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 13}), unknown_enum);
+  EXPECT_EQ(alarm({"\x08\x01\x18\x01\x53\x54", 6}), kFine) << "an unknown group";
+
+  // 2^32 + 1: an enum keeps the lower 32 bits. As bytes, since a stub would write 1.
+  const grpc::Slice slice("\x08\x81\x80\x80\x80\x10\x18\x81\x80\x80\x80\x10", 12);
+  grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer response;
+  grpc::GenericStub stub(channel_);
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  grpc::CompletionQueue queue;
+  auto call = stub.PrepareUnaryCall(&context, "/etcdserverpb.Maintenance/Alarm", request, &queue);
+  call->StartCall();
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  EXPECT_EQ(Of(status), kFine);
+
+  pb::AlarmResponse alarms;
+  ASSERT_EQ(Call(*maintenance_, &pb::Maintenance::Stub::Alarm, pb::AlarmRequest(), &alarms), kFine);
+  EXPECT_EQ(alarms.alarms_size(), 1);
 }
 
 TEST_F(MaintenanceTest, MemberListHasNoRevision) {
