@@ -15,7 +15,7 @@ constexpr uint32_t kTypeField = 1;
 constexpr uint32_t kKvField = 2;
 constexpr uint32_t kPrevKvField = 3;
 // What a logged event costs beside its record.
-constexpr size_t kEventOverheadBytes = 160;
+constexpr size_t kEventOverheadBytes = 320;
 
 }  // namespace
 
@@ -108,9 +108,11 @@ void EventLog::Append(std::vector<mvcc::EventBatch> batches, int64_t revision) {
 }
 
 void EventLog::Reset(int64_t revision) {
-  std::deque<std::shared_ptr<const LoggedBatch>> dropped;
+  std::deque<std::shared_ptr<const LoggedBatch>> dropped;  // freed without the lock
   MutexLock lock(mu_);
-  batches_.swap(dropped);
+  if (!batches_.empty()) {
+    batches_.swap(dropped);
+  }
   bytes_ = 0;
   revision_ = revision;
 }

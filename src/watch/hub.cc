@@ -1,5 +1,6 @@
 #include "watch/hub.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -23,6 +24,11 @@ struct Hub::Impl {
         shard->inbox()->Wake();
       }
     }
+  }
+
+  bool AnyStreamOpen() const {
+    return std::any_of(shards.begin(), shards.end(),
+                       [](const auto& shard) { return shard->open_streams() > 0; });
   }
 
   const HubOptions options;
@@ -96,7 +102,12 @@ Task& Hub::shard_task(int shard) {
 }
 
 void Hub::Publish(std::vector<mvcc::EventBatch> batches, int64_t revision) {
-  impl_->log.Append(std::move(batches), revision);
+  if (impl_->AnyStreamOpen()) {
+    impl_->log.Append(std::move(batches), revision);
+  } else {
+    // Who opens a stream later, or right now, is behind this revision and reads it from history.
+    impl_->log.Reset(revision);
+  }
   impl_->WakeBusyShards();
 }
 

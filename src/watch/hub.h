@@ -101,7 +101,7 @@ struct HubOptions {
   // --watch-progress-notify-interval: 0 = 10 minutes, at least 100 ms; up to a tenth is added,
   // drawn once per stream.
   std::chrono::nanoseconds progress_interval = std::chrono::minutes(10);
-  size_t log_bytes_max = 64 << 20;
+  size_t log_bytes_max = 16 << 20;
   size_t stream_bytes_max = 1 << 20;
   // With many streams each one's share shrinks, down to 64 KiB, so that all stay near this.
   size_t all_streams_bytes_max = 512 << 20;

@@ -167,18 +167,53 @@ TEST_F(HubDeliveryTest, C04CompactionExactlyAtTheStartRevision) {
   for (const bool from_log : {true, false}) {
     store_ = FakeStore();
     Start({.log_bytes_max = from_log ? 1U << 20 : 0});
+    TestStream& s = Open();
     Put("k");
     Put("k");
     Put("k");
     Delete("k");  // 5
     Put("k");     // 6
     store_.Compact(5);
-    TestStream& s = Open();
     CreateOk(s, {.key = "k", .start_revision = 5});
     EXPECT_THAT(Events(Next(s)), ElementsAre("DEL k@5", "PUT k@6"));
     EXPECT_TRUE(Quiet(s));
     streams_.clear();
   }
+}
+
+// The log is for who falls behind while it watches; without any stream it would only hold memory.
+TEST_F(HubDeliveryTest, WithoutStreamsTheLogKeepsNothingAndNothingIsLost) {
+  Put("k");  // 2
+  Put("k");  // 3
+  TestStream& s = Open();
+  Put("k");  // 4: kept
+  CreateOk(s, {.key = "k", .start_revision = 4});
+  EXPECT_THAT(Events(Next(s)), ElementsAre("PUT k@4"));
+  EXPECT_EQ(store_.reads, 0);
+  CreateOk(s, {.key = "k", .start_revision = 2});
+  EXPECT_THAT(Events(Next(s)), ElementsAre("PUT k@2", "PUT k@3", "PUT k@4"));
+  EXPECT_GT(store_.reads, 0);
+  EXPECT_TRUE(Quiet(s));
+}
+
+// A stream that opens while a revision is published may come too late for the log to keep it: its
+// watcher is behind, also while the store does not show that revision yet.
+TEST_F(HubDeliveryTest, ARevisionThatTheLogDidNotKeepComesFromHistory) {
+  TestStream& s = Open();
+  CreateOk(s, {.key = "k"});
+  store_.set_visible(1);
+  store_.Write({{"k", "v"}});
+  hub_->Reset(2);  // as Publish() does that saw no stream
+  Run();
+  EXPECT_TRUE(Quiet(s));
+  store_.set_visible(INT64_MAX);
+  Advance(std::chrono::seconds(1));
+  Run();
+  EXPECT_THAT(Events(Next(s)), ElementsAre("PUT k@2"));
+  Put("k");
+  Run();
+  EXPECT_THAT(Events(Next(s)), ElementsAre("PUT k@3"));
+  EXPECT_TRUE(Quiet(s));
 }
 
 // C10: what a client did not read yet is compacted: prev_kv is there, or the watch is cancelled
