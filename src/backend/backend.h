@@ -122,7 +122,7 @@ Status ForEachRow(const Backend& backend,
 
 struct RocksOptions {
   size_t block_cache_bytes = 64 << 20;
-  size_t memtable_bytes = 32 << 20;
+  size_t memtable_bytes = 8 << 20;
   bool unsafe_no_fsync = false;
   // Called at most once, on any thread, when the engine cannot go on.
   std::function<void(const Status&)> on_error;

@@ -106,7 +106,11 @@ class Rocks : public Backend, public rocksdb::EventListener {
     o.max_background_flushes = 1;  // flushes finish in order, as flushed_applied_index() needs
     o.max_background_compactions = 1;
     o.bytes_per_sync = 256 << 10;
-    o.compaction_readahead_size = 1 << 20;
+    // One such buffer is held for each file that a compaction reads or writes.
+    o.compaction_readahead_size = 256 << 10;
+    o.writable_file_max_buffer_size = 256 << 10;
+    // A file's index and filter are built in memory.
+    o.target_file_size_base = 16 << 20;
     o.level_compaction_dynamic_level_bytes = true;
     o.max_open_files = 512;
     o.use_fsync = false;
