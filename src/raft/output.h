@@ -136,7 +136,7 @@ struct Options {
   // Payload bytes a leader takes on beyond the committed ones.
   size_t uncommitted_bytes_max = 256 << 20;
   // Bytes of entries kept in memory although disk has them.
-  size_t tail_bytes_max = 32 << 20;
+  size_t tail_bytes_max = 2 << 20;
   // Bytes of committed entries handed out and not yet reported by AppliedTo.
   size_t apply_bytes_max = 64 << 20;
   // False: apply sees an entry when it is committed and on this member's own disk, so after a crash
