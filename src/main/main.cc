@@ -66,6 +66,14 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace mainstay::main
 
+// jemalloc reads this before main(); MALLOC_CONF in the environment comes after it and wins. One
+// arena a processor instead of four, unused pages go back after a second instead of ten, and no
+// thread keeps big blocks: a quarter of jemalloc's resident memory under writes was unused pages.
+extern "C" {
+extern const char* malloc_conf;
+const char* malloc_conf = "narenas_ratio:1,dirty_decay_ms:1000,muzzy_decay_ms:0,tcache_max:4096";
+}
+
 int main(int argc, char** argv) {
   return mainstay::main::Main(argc, argv);
 }
