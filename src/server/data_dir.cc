@@ -52,8 +52,7 @@ Status RefuseForeign(FileSystem& files, const DataDir& dir, const std::string& d
     return FailedPrecondition(
         "data directory " + data_dir +
         " was made by etcd (found member/snap/db and no member/store); Mainstay does not start "
-        "on it: take a snapshot from the running etcd with 'etcdctl snapshot save' and restore "
-        "it with 'mainstayutl snapshot restore', or point --data-dir elsewhere");
+        "on it and leaves it as it is: point --data-dir elsewhere");
   }
   if (files.Exists(data_dir + "/proxy")) {
     return FailedPrecondition(
